@@ -1,0 +1,105 @@
+"""A root finder that keeps its bracket, maps over arrays and needs no derivative."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+Elementwise: TypeAlias = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+class _Bracket(NamedTuple):
+    """Newest point a, point b across the root, discarded point c, and the next step from a to b."""
+
+    a: Float[Array, "..."]
+    b: Float[Array, "..."]
+    c: Float[Array, "..."]
+    fa: Float[Array, "..."]
+    fb: Float[Array, "..."]
+    fc: Float[Array, "..."]
+    step: Float[Array, "..."]
+    active: Bool[Array, "..."]
+
+    def best(self) -> Float[Array, "..."]:
+        return jnp.where(jnp.abs(self.fa) < jnp.abs(self.fb), self.a, self.b)
+
+
+def find_root(
+    f: Elementwise,
+    lower: Float[Array, "..."],
+    upper: Float[Array, "..."],
+    *,
+    ends: tuple[Float[Array, "..."], Float[Array, "..."]] | None = None,
+    max_iters: int = 100,
+    atol: float = 0.0,
+) -> Float[Array, "..."]:
+    """Return where f crosses zero between lower and upper, element by element.
+
+    Chandrupatla (1997), Adv. Eng. Softw. 28(3): inverse quadratic interpolation where the last
+    three points show it to be safe, bisection otherwise. Stops at neighbouring floats, at
+    |f| <= atol, or after max_iters. The loop has no reverse-mode derivative of its own.
+
+    Args:
+        f: Maps an array to an array of the same shape, each element on its own.
+        lower: One end of each bracket.
+        upper: The other end; either may be the larger.
+        ends: f at lower and at upper, where the caller has them; what matters most is their sign.
+        max_iters: Most evaluations of f after the two at the ends.
+        atol: Values of f this small count as zero.
+
+    Returns:
+        The root; without a change of sign the end where |f| is smaller; NaN where f gave NaN.
+    """
+    lower, upper = jnp.broadcast_arrays(lower, upper)
+    fa, fb = ends or (f(lower), f(upper))
+    start = _Bracket(lower, upper, upper, fa, fb, fb, jnp.full_like(lower, 0.5), lower != upper)
+    start = start._replace(active=_unfinished(start, atol))
+
+    def proceed(state: tuple[_Bracket, Int[Array, ""]]) -> Bool[Array, ""]:
+        return jnp.any(state[0].active) & (state[1] < max_iters)
+
+    def shrink(state: tuple[_Bracket, Int[Array, ""]]) -> tuple[_Bracket, Int[Array, ""]]:
+        return _shrink(f, state[0], atol), state[1] + 1
+
+    end, _ = lax.while_loop(proceed, shrink, (start, jnp.asarray(0)))
+    failed = (lower != upper) & (jnp.isnan(end.fa) | jnp.isnan(end.fb))
+    return jnp.where(failed, jnp.nan, end.best())
+
+
+def _shrink(f: Elementwise, old: _Bracket, atol: float) -> _Bracket:
+    """Evaluate f once inside each active bracket and keep the part that holds the root."""
+    inside = old.a + old.step * (old.b - old.a)
+    x = jnp.clip(inside, jnp.minimum(old.a, old.b), jnp.maximum(old.a, old.b))
+    fx = f(x)
+    same = jnp.sign(fx) == jnp.sign(old.fa)
+    b, fb = jnp.where(same, old.b, old.a), jnp.where(same, old.fb, old.fa)
+    c, fc = jnp.where(same, old.a, old.b), jnp.where(same, old.fa, old.fb)
+    new = _Bracket(x, b, c, fx, fb, fc, old.step, old.active)
+    new = new._replace(step=_next_step(new), active=_unfinished(new, atol))
+    return _Bracket(*(jnp.where(old.active, n, o) for n, o in zip(new, old, strict=True)))
+
+
+def _next_step(p: _Bracket) -> Float[Array, "..."]:
+    """Return the fraction of the way from a to b at which to evaluate f next."""
+    xi, phi = (p.a - p.b) / (p.c - p.b), (p.fa - p.fb) / (p.fc - p.fb)
+    smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+    quadratic = p.fa / (p.fb - p.fa) * p.fc / (p.fb - p.fc) + (p.c - p.a) / (p.b - p.a) * (
+        p.fa / (p.fc - p.fa) * p.fb / (p.fc - p.fb)
+    )
+    smallest = _resolution(p) / jnp.abs(p.b - p.a)
+    return jnp.clip(jnp.where(smooth, quadratic, 0.5), smallest, 1 - smallest)
+
+
+def _unfinished(p: _Bracket, atol: float) -> Bool[Array, "..."]:
+    """Return which brackets still hold a change of sign and can be divided further."""
+    crosses = jnp.sign(p.fa) * jnp.sign(p.fb) < 0
+    small = jnp.minimum(jnp.abs(p.fa), jnp.abs(p.fb)) <= atol
+    return crosses & ~small & (jnp.abs(p.b - p.a) > 2 * _resolution(p))
+
+
+def _resolution(p: _Bracket) -> Float[Array, "..."]:
+    """Return the distance from the best point to its neighbour, at most doubled by rounding."""
+    info = jnp.finfo(p.a.dtype)
+    return info.eps * jnp.abs(p.best()) + info.tiny

@@ -1,0 +1,200 @@
+"""What a component distribution must provide, and the large class of location-scale families.
+
+A family handles one component and one target: no batch axis, no component axis. It holds only
+static settings; what is learned lives in its parameters.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .. import _errors
+from .._types import LocationScale, Power
+
+_POSITIVE: dict[str, Callable] = {"exp": jnp.exp, "softplus": jax.nn.softplus}
+
+
+def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
+    """Return x ** exponent for positive x, exactly 1 at exponent 0 and x at exponent 1."""
+    exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
+    if isinstance(exponent, int | float) and exponent in exact:
+        return exact[exponent](x)
+    # Cheaper than jnp.power, and the logarithm is often already there from the density.
+    return jnp.exp(jnp.asarray(exponent, x.dtype) * jnp.log(x))
+
+
+@dataclass(frozen=True)
+class AbstractFamily(abc.ABC):
+    """A distribution of one target vector, in its parameters `LocationScale(mean, scale)`.
+
+    The Fisher solve takes and returns gradients with respect to `mean` and `scale`, the outputs of
+    `constrain`; the chain rule then carries its result back through `constrain` to the raw network
+    outputs, as Algorithm 1 of the paper does. `coordinates` says in which coordinates of the scale
+    the metric is taken: "scale" (the paper's) or "log_scale", whose result is expressed again as
+    a gradient with respect to `scale`, so that nothing downstream needs to know.
+
+    Attributes:
+        coordinates: Coordinates of the scale in which the Fisher metric is inverted, "scale" or
+            "log_scale".
+        scale_map: How `constrain` makes a raw output positive, "exp" or "softplus".
+        scale_floor: Added by `constrain`, the smallest scale that the network can express.
+    """
+
+    coordinates: str = "scale"
+    scale_map: str = "exp"
+    scale_floor: float = 1e-6
+
+    def __post_init__(self):
+        _errors.check_choice("coordinates", self.coordinates, ("scale", "log_scale"))
+        _errors.check_choice("scale_map", self.scale_map, _POSITIVE)
+
+    @abc.abstractmethod
+    def num_raw(self, dim: int) -> int:
+        """Return how many raw outputs describe one component."""
+
+    @abc.abstractmethod
+    def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
+        """Return parameters from unconstrained network outputs."""
+
+    @abc.abstractmethod
+    def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
+        """Return the raw outputs that `constrain` maps to these parameters."""
+
+    @abc.abstractmethod
+    def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
+        """Return the log density of one target."""
+
+    @abc.abstractmethod
+    def fisher_solve(
+        self, params: LocationScale, grad: LocationScale, power: Power
+    ) -> LocationScale:
+        """Return F^-power grad, for the Fisher information F of this component alone."""
+
+    @abc.abstractmethod
+    def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        """Return one draw."""
+
+    def mean(self, params: LocationScale) -> Float[Array, " dim"]:
+        """Return the expectation."""
+        return params.mean
+
+    @abc.abstractmethod
+    def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
+        """Return the covariance matrix."""
+
+    @abc.abstractmethod
+    def variance(self, params: LocationScale) -> Float[Array, " dim"]:
+        """Return the variance of each coordinate."""
+
+    @abc.abstractmethod
+    def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
+        """Return the parameters of the same family for some of the coordinates."""
+
+    @abc.abstractmethod
+    def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
+        """Return P(Y <= y) of a one-dimensional component."""
+
+    @abc.abstractmethod
+    def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the inverse of `cdf`."""
+
+    def mean_distance(
+        self, offset: Float[Array, "..."], scale: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """Return E|Y| of a one-dimensional component, where differences stay in the family."""
+        raise NotImplementedError(
+            f"crps needs a closed form for E|Y - Y'|, which {type(self).__name__} does not have; "
+            "use a Gaussian family, or estimate it from mixture.sample(key, (n,))."
+        )
+
+    def positive(self, raw: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the scale that a raw output stands for."""
+        return _POSITIVE[self.scale_map](raw) + self.scale_floor
+
+    def raw_positive(self, scale: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the raw output that stands for a scale (the inverse of `positive`)."""
+        above = jnp.maximum(scale - self.scale_floor, jnp.finfo(scale.dtype).tiny)
+        return jnp.log(above) if self.scale_map == "exp" else above + jnp.log(-jnp.expm1(-above))
+
+
+@dataclass(frozen=True)
+class AbstractLocationScale(AbstractFamily):
+    """Independent coordinates y_d = mean_d + scale_d e_d, with e of a fixed symmetric shape.
+
+    A family is five numbers and functions of the standardised residual z = (y - mean) / scale.
+    Its Fisher information is diagonal, F(mean) = a / scale^2 and F(scale) = b / scale^2, where
+    (a, b) is `unit_fisher`: equation (21) for the Gaussian.
+    """
+
+    @property
+    @abc.abstractmethod
+    def unit_fisher(self) -> tuple[float, float]:
+        """Fisher information of location and scale at scale 1."""
+
+    @property
+    @abc.abstractmethod
+    def unit_variance(self) -> float:
+        """Variance at scale 1."""
+
+    @abc.abstractmethod
+    def unit_log_prob(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the log density at scale 1."""
+
+    @abc.abstractmethod
+    def unit_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the cumulative distribution function at scale 1."""
+
+    @abc.abstractmethod
+    def unit_quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the inverse of `unit_cdf`."""
+
+    @abc.abstractmethod
+    def unit_sample(self, key: PRNGKeyArray, like: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Return independent draws at scale 1 in the shape and dtype of `like`."""
+
+    def num_raw(self, dim: int) -> int:
+        return 2 * dim
+
+    def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
+        return LocationScale(raw[:dim], self.positive(raw[dim:]))
+
+    def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
+        return jnp.concatenate([params.mean, self.raw_positive(params.scale)])
+
+    def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
+        z = (y - params.mean) / params.scale
+        return jnp.sum(self.unit_log_prob(z) - jnp.log(params.scale))
+
+    def fisher_solve(
+        self, params: LocationScale, grad: LocationScale, power: Power
+    ) -> LocationScale:
+        """Return F^-power grad, equation (21): scale^(2 power) / (a, b)^power times grad.
+
+        In the coordinate log(scale) the information is b itself, so only that constant is left.
+        """
+        metric = power_of(params.scale, 2 * power)
+        location, spread = (info**-power for info in self.unit_fisher)
+        stretch = metric * spread if self.coordinates == "scale" else spread
+        return LocationScale(grad.mean * (metric * location), grad.scale * stretch)
+
+    def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        return params.mean + params.scale * self.unit_sample(key, params.mean)
+
+    def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
+        return jnp.diag(self.variance(params))
+
+    def variance(self, params: LocationScale) -> Float[Array, " dim"]:
+        return self.unit_variance * params.scale**2
+
+    def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
+        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
+
+    def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
+        return self.unit_cdf((y - params.mean) / params.scale)[0]
+
+    def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
+        return params.mean[0] + params.scale[0] * self.unit_quantile(q)

@@ -1,0 +1,137 @@
+"""The Gaussian with a full covariance, through its lower Cholesky factor."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._types import LocationScale, Power
+from .base import AbstractFamily, power_of
+from .diagonal import gaussian_mean_distance
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+# Below this many dimensions the substitution is unrolled into elementwise operations: faster for
+# small blocks than a batched LAPACK call, which moreover deadlocks under vmap within scan on the
+# CPU with the JAX versions we support.
+_UNROLLED_DIM = 24
+
+
+@dataclass(frozen=True)
+class FullGaussian(AbstractFamily):
+    """N(mean, L L^T), with L = `scale` lower triangular and a positive diagonal.
+
+    With A = L^-1 dL the squared Fisher length of a step dL is 2 sum_i A_ii^2 + sum_(i>j) A_ij^2,
+    so the metric is diagonal in A and its inverse needs products with L only: no solve at all.
+    """
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.coordinates != "scale":
+            raise ValueError(
+                "FullGaussian inverts its metric in the coordinates of the Cholesky factor, got "
+                f"coordinates={self.coordinates!r}; pass coordinates='scale'."
+            )
+
+    def num_raw(self, dim: int) -> int:
+        return dim + dim * (dim + 1) // 2
+
+    def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
+        rows, cols = jnp.tril_indices(dim, -1)
+        diagonal = jnp.diag(self.positive(raw[dim : 2 * dim]))
+        return LocationScale(raw[:dim], diagonal.at[rows, cols].set(raw[2 * dim :]))
+
+    def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
+        rows, cols = jnp.tril_indices(params.mean.shape[0], -1)
+        diagonal = self.raw_positive(jnp.diagonal(params.scale))
+        return jnp.concatenate([params.mean, diagonal, params.scale[rows, cols]])
+
+    def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
+        z = _forward_substitution(params.scale, y - params.mean)
+        log_det = jnp.sum(jnp.log(jnp.diagonal(params.scale)))
+        return -0.5 * jnp.sum(z**2) - log_det - z.shape[0] * _LOG_SQRT_2PI
+
+    def fisher_solve(
+        self, params: LocationScale, grad: LocationScale, power: Power
+    ) -> LocationScale:
+        """Return the gradient preconditioned by F^-power, exactly at power 0 and 1.
+
+        With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean
+        and S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the
+        power acts on S (and on the factor 2) as such and on the correlation by interpolation with
+        the identity: symmetric, positive definite, equivariant to rescaling targets, and equal to
+        F^-power wherever the covariance is diagonal, without an eigendecomposition.
+        """
+        deviation = jnp.linalg.norm(params.scale, axis=-1)
+        factor = params.scale / deviation[:, None]
+        stretch = power_of(deviation, power)
+        share = jnp.asarray(power, deviation.dtype)
+        mean = stretch * grad.mean
+        mean = (1 - share) * mean + share * (factor @ (factor.T @ mean))
+        halve = jnp.exp2(-share / 2)
+        scale = _times_diagonal(jnp.tril(stretch[:, None] * grad.scale), halve)
+        scale = (1 - share) * scale + share * _correlated(factor, scale)
+        return LocationScale(stretch * mean, stretch[:, None] * _times_diagonal(scale, halve))
+
+    def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        noise = jax.random.normal(key, params.mean.shape, params.mean.dtype)
+        return params.mean + params.scale @ noise
+
+    def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
+        return params.scale @ params.scale.T
+
+    def variance(self, params: LocationScale) -> Float[Array, " dim"]:
+        return jnp.sum(params.scale**2, axis=-1)
+
+    def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
+        rows = params.scale[jnp.array(dims)]
+        if len(dims) == 1:
+            factor = jnp.linalg.norm(rows, axis=-1, keepdims=True)
+        else:
+            factor = jnp.linalg.cholesky(rows @ rows.T)
+        return LocationScale(params.mean[jnp.array(dims)], factor)
+
+    def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
+        return jax.scipy.special.ndtr((y - params.mean) / params.scale[0])[0]
+
+    def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
+        return params.mean[0] + params.scale[0, 0] * jax.scipy.special.ndtri(q)
+
+    def mean_distance(
+        self, offset: Float[Array, "..."], scale: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        return gaussian_mean_distance(offset, scale)
+
+
+def _forward_substitution(
+    factor: Float[Array, "dim dim"], residual: Float[Array, " dim"]
+) -> Float[Array, " dim"]:
+    """Return L^-1 residual."""
+    dim = residual.shape[0]
+    if dim > _UNROLLED_DIM:
+        return jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
+    solved: list[Array] = []
+    for row in range(dim):
+        known = sum(
+            (factor[row, col] * z for col, z in enumerate(solved)),
+            start=jnp.zeros_like(residual[0]),
+        )
+        solved.append((residual[row] - known) / factor[row, row])
+    return jnp.stack(solved)
+
+
+def _times_diagonal(
+    matrix: Float[Array, "dim dim"], value: Float[Array, ""]
+) -> Float[Array, "dim dim"]:
+    return jnp.where(jnp.eye(matrix.shape[0], dtype=bool), value * matrix, matrix)
+
+
+def _correlated(
+    factor: Float[Array, "dim dim"], grad: Float[Array, "dim dim"]
+) -> Float[Array, "dim dim"]:
+    """Return C phi(tril(C^T grad)), normalised to be the identity at C = I."""
+    root = jnp.asarray(math.sqrt(2), grad.dtype)
+    inner = jnp.tril(factor.T @ _times_diagonal(grad, root))
+    return _times_diagonal(factor @ _times_diagonal(inner, 0.5 * jnp.ones((), grad.dtype)), root)

@@ -1,0 +1,170 @@
+"""Natural gradients: the one custom derivative that every objective uses.
+
+Proposition 4 of the paper: the complete-data Fisher information of a mixture is block-diagonal,
+weight_k F_k for each component and F_pi for the weights. So a gradient is preconditioned block by
+block, on its way from the likelihood back to the network, in closed form.
+"""
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from . import _errors
+from ._types import LocationScale, Power
+from .families import AbstractFamily
+
+Logits = Float[Array, "*batch comp"]
+TracedPower = Float[Array, ""]
+
+
+def plain_logits(logits: Logits, grad: Logits) -> Logits:
+    """Return the gradient of the logits as it is: weight - responsibility. Unbiased."""
+    return jax.vjp(partial(jax.nn.log_softmax, axis=-1), logits)[1](grad)[0]
+
+
+def derived_logits(logits: Logits, grad: Logits) -> Logits:
+    """Return (diag(1/weight) - 11^T) times the gradient: 1 - r with r = responsibility / weight.
+
+    Appendix B.7. Unbiased, but r is unbounded as a weight goes to zero. The matrix is a reflexive
+    generalised inverse of equation (22), not the Moore-Penrose one as the paper says.
+    """
+    log_weights = jax.nn.log_softmax(logits, axis=-1)
+    return grad * jnp.exp(-log_weights) - jnp.sum(grad, axis=-1, keepdims=True)
+
+
+def listing_logits(logits: Logits, grad: Logits) -> Logits:
+    """Return weight sum(r) - r, what the listing of Appendix C does.
+
+    Biased: it vanishes where weights are proportional to the square roots of the true ones.
+    """
+    return plain_logits(logits, grad * jnp.exp(-jax.nn.log_softmax(logits, axis=-1)))
+
+
+def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
+    """Return the Moore-Penrose inverse of equation (22) times the gradient: 1 - r, centred."""
+    step = derived_logits(logits, grad)
+    return step - jnp.mean(step, axis=-1, keepdims=True)
+
+
+#: How the gradient of the log weights, minus the responsibilities, becomes one of the logits.
+LOGITS_RULES: dict[str, Callable[[Logits, Logits], Logits]] = {
+    "plain": plain_logits,
+    "derived": derived_logits,
+    "listing": listing_logits,
+    "pseudo-inverse": pseudo_inverse_logits,
+}
+
+
+class AbstractMetric(abc.ABC):
+    """A preconditioner of a mixture's gradients: hashable, since it is static under jit."""
+
+    @abc.abstractmethod
+    def solve(
+        self,
+        logits: Logits,
+        components: LocationScale,
+        grads: tuple[Logits, LocationScale],
+        power: TracedPower | None,
+    ) -> tuple[Logits, LocationScale]:
+        """Return what the logits and the components receive.
+
+        Args:
+            logits: Unnormalised log weights.
+            components: Parameters of the components.
+            grads: Gradients with respect to the normalised log weights and the components.
+            power: A strength that follows a schedule, or None for the metric's own.
+        """
+
+
+@dataclass(frozen=True)
+class CompleteDataFisher(AbstractMetric):
+    """The preconditioner (weight_k F_k)^-power on components, with a rule for the logits.
+
+    Preconditioners that depend on x through the network but not on y keep the likelihood's fixed
+    points: E[P(x) grad | x] = P(x) E[grad | x]. All settings here are of that kind except the
+    "listing" rule.
+
+    Attributes:
+        family: The components' family, which solves with its own Fisher information.
+        power: Strength on the components, 0 to 1, unless `solve` is given another.
+        logits_rule: One of `LOGITS_RULES`.
+        damping: Weights are inverted as (weight + damping) / (1 + damping), so that a component
+            which the network has all but given up takes a step of at most about damping^-power
+            times its own.
+    """
+
+    family: AbstractFamily
+    power: float = 1.0
+    logits_rule: str = "plain"
+    damping: float = 0.0
+
+    def __post_init__(self):
+        _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
+        if not self.damping >= 0:
+            raise ValueError(f"damping must be at least 0, got {self.damping}; try 1e-3.")
+
+    def solve(
+        self,
+        logits: Logits,
+        components: LocationScale,
+        grads: tuple[Logits, LocationScale],
+        power: TracedPower | None,
+    ) -> tuple[Logits, LocationScale]:
+        """Return the natural gradient of logits and components, equation (20)."""
+        grad_weights, grad_components = grads
+        strength = self.power if power is None else power
+        fisher_solve = partial(self.family.fisher_solve, power=strength)
+        for _ in logits.shape:
+            fisher_solve = jax.vmap(fisher_solve)
+        share = self._inverse_weights(logits, strength)
+        solved = jax.tree.map(
+            lambda leaf: leaf * share.reshape(share.shape + (1,) * (leaf.ndim - share.ndim)),
+            fisher_solve(components, grad_components),
+        )
+        return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
+
+    def _inverse_weights(self, logits: Logits, power: Power) -> Logits:
+        """Return the damped weights to the power -power without leaving log space."""
+        log_weights = jax.nn.log_softmax(logits, axis=-1)
+        if self.damping > 0:
+            floor = jnp.full_like(log_weights, math.log(self.damping))
+            log_weights = jnp.logaddexp(log_weights, floor) - math.log1p(self.damping)
+        return jnp.exp(-jnp.asarray(power, log_weights.dtype) * log_weights)
+
+
+def natural(
+    metric: AbstractMetric,
+    logits: Logits,
+    components: LocationScale,
+    power: TracedPower | None = None,
+) -> tuple[Logits, LocationScale]:
+    """Return log weights and components; on the way back, turn gradients into natural ones.
+
+    The gradients come in with respect to the log weights and the components' parameters, and leave
+    with respect to the logits and the components' parameters.
+    """
+    return _natural(metric, logits, components, power)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _natural(metric, logits, components, power):
+    del metric, power
+    return jax.nn.log_softmax(logits, axis=-1), components
+
+
+def _natural_forward(metric, logits, components, power):
+    return _natural(metric, logits, components, power), (logits, components, power)
+
+
+def _natural_backward(metric, saved, grads):
+    logits, components, power = saved
+    return *metric.solve(logits, components, grads, power), jax.tree.map(jnp.zeros_like, power)
+
+
+_natural.defvjp(_natural_forward, _natural_backward)

@@ -1,0 +1,287 @@
+"""Mixtures: weights and components of one family, for any number of rows at once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from . import _errors, univariate
+from ._types import LocationScale
+from .families import AbstractFamily, DiagonalGaussian, FullGaussian
+
+# Where a component can bend the mixture's density, in units of its scale: fine near its mean, and
+# far enough out that what lies beyond cannot carry a mode of its own.
+_BENDS = tuple(
+    sign * t for t in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0) for sign in (-1, 1)
+)[1:]
+
+# The mass left out on either side when a highest-density region is bracketed.
+_TAIL = 1e-9
+
+
+class Mixture(eqx.Module):
+    """sum_k weight_k f(y; params_k), equation (2), one pytree for a whole batch of rows.
+
+    Attributes:
+        logits: Unnormalised log weights, (..., components).
+        components: Parameters of the components, leading axes (..., components).
+        family: The distribution that the parameters belong to.
+
+    >>> mixture = gaussian_mixture(jnp.zeros(2), jnp.array([[-1.0], [1.0]]), jnp.ones((2, 1)))
+    >>> float(mixture.cdf(jnp.array([0.0])))
+    0.5
+    """
+
+    logits: Float[Array, "*batch comp"]
+    components: LocationScale
+    family: AbstractFamily = eqx.field(static=True, default=DiagonalGaussian())
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the rows."""
+        return self.logits.shape[:-1]
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.logits.shape[-1]
+
+    @property
+    def dim(self) -> int:
+        """Number of target columns."""
+        return self.components.mean.shape[-1]
+
+    @property
+    def log_weights(self) -> Float[Array, "*batch comp"]:
+        """Logarithms of the weights, normalised."""
+        return jax.nn.log_softmax(self.logits, axis=-1)
+
+    @property
+    def weights(self) -> Float[Array, "*batch comp"]:
+        """Weights, summing to one."""
+        return jax.nn.softmax(self.logits, axis=-1)
+
+    def log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
+        """Return the log density of one target per row, equation (14)."""
+        top, joint = log_joint(self.family, self.log_weights, self.components, y)
+        return top + jax.nn.logsumexp(joint, axis=-1)
+
+    def responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
+        """Return the posterior probability of each component, equation (15)."""
+        _, joint = log_joint(self.family, self.log_weights, self.components, y)
+        return jax.nn.softmax(joint, axis=-1)
+
+    def sample(self, key: PRNGKeyArray, shape: Sequence[int] = ()) -> Float[Array, "*draws dim"]:
+        """Return independent draws, shape + batch_shape + (dim,)."""
+        pick_key, draw_key = jax.random.split(key)
+        rows = (*shape, *self.batch_shape)
+        picked = jax.random.categorical(pick_key, self.logits, shape=rows)
+        chosen = self._select(picked)
+        draw = self.family.sample
+        for _ in rows:
+            draw = jax.vmap(draw)
+        return draw(chosen, jax.random.split(draw_key, rows))
+
+    def mean(self) -> Float[Array, "*batch dim"]:
+        """Return the expectation of each row."""
+        means = self._per_component(self.family.mean)
+        return jnp.sum(self.weights[..., None] * means, axis=-2)
+
+    def variance(self) -> Float[Array, "*batch dim"]:
+        """Return the variance of each target column."""
+        means = self._per_component(self.family.mean)
+        spread = (means - self.mean()[..., None, :]) ** 2
+        within = self._per_component(self.family.variance)
+        return jnp.sum(self.weights[..., None] * (within + spread), axis=-2)
+
+    def covariance(self) -> Float[Array, "*batch dim dim"]:
+        """Return the covariance matrix of each row."""
+        offset = self._per_component(self.family.mean) - self.mean()[..., None, :]
+        within = self._per_component(self.family.covariance)
+        outer = offset[..., :, None] * offset[..., None, :]
+        return jnp.sum(self.weights[..., None, None] * (within + outer), axis=-3)
+
+    def weight_entropy(self) -> Float[Array, "*batch"]:
+        """Return -sum_k weight_k log weight_k, the paper's measure of collapse."""
+        return jnp.sum(jax.scipy.special.entr(self.weights), axis=-1)
+
+    def marginal(self, dims: int | Sequence[int]) -> "Mixture":
+        """Return the mixture of some target columns, in the order asked for."""
+        picked = (dims,) if isinstance(dims, int) else tuple(dims)
+        for index in picked:
+            if not -self.dim <= index < self.dim:
+                raise ValueError(
+                    f"dims must be column indices below {self.dim}, got {index}; columns are "
+                    "numbered from 0."
+                )
+        picked = tuple(index % self.dim for index in picked)
+        components = self._per_component(lambda params: self.family.marginal(params, picked))
+        return Mixture(self.logits, components, self.family)
+
+    def cdf(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        """Return P(Y <= y) of a one-dimensional mixture."""
+        _errors.check_one_dimensional("cdf", self.dim)
+        below = over_rows(self.family.cdf, self.components, y, event_rank=1)
+        return jnp.sum(jnp.broadcast_to(self.weights, below.shape) * below, axis=-1)
+
+    def quantile(self, q: float | Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the inverse of `cdf` at q, which broadcasts against the rows.
+
+        Accurate to 1e-6 in probability, differentiable in q and in the parameters. A mixture's
+        quantile lies between the least and the greatest of its components' quantiles.
+        """
+        _errors.check_one_dimensional("quantile", self.dim)
+        _errors.check_fraction("q", q)
+        q = jnp.asarray(q, self.logits.dtype)
+        bounds = over_rows(self.family.quantile, self.components, q, event_rank=0)
+        return univariate.quantile(
+            lambda x: self.cdf(x[..., None]),
+            bounds.min(axis=-1),
+            bounds.max(axis=-1),
+            jnp.broadcast_to(q, bounds.shape[:-1]),
+        )
+
+    def crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
+
+        In closed form, for families whose differences stay in the family (the Gaussian ones).
+        """
+        _errors.check_one_dimensional("crps", self.dim)
+        location = self.components.mean[..., 0]
+        scale = self._per_component(self.family.variance)[..., 0] ** 0.5
+        distance = self.family.mean_distance
+
+        def one_against_all(total, other):
+            weight, at, width = (leaf[..., None] for leaf in other)
+            pair = distance(location - at, jnp.hypot(scale, width))
+            return total + jnp.sum(weight * self.weights * pair, axis=-1), None
+
+        # One component against all others at a time: K steps, never K x K numbers per row.
+        others = [jnp.moveaxis(leaf, -1, 0) for leaf in (self.weights, location, scale)]
+        spread, _ = jax.lax.scan(one_against_all, jnp.zeros_like(location[..., 0]), others)
+        rows = jnp.broadcast_shapes(self.batch_shape, y.shape[:-1])
+        weights, location, scale = (
+            jnp.broadcast_to(leaf, (*rows, self.n_components))
+            for leaf in (self.weights, location, scale)
+        )
+        error = jnp.sum(weights * distance(y - location, scale), axis=-1)
+        return error - 0.5 * jnp.broadcast_to(spread, rows)
+
+    def modes(self) -> Float[Array, "*batch comp"]:
+        """Return where each row's density peaks, highest first, NaN where there are no more.
+
+        In one dimension a Gaussian mixture has at most as many modes as components.
+        """
+        _errors.check_one_dimensional("modes", self.dim)
+        return _over(lambda row: univariate.modes(**row._shape(), n_modes=row.n_components), self)
+
+    def interval(self, coverage: float, kind: str = "hdr") -> Float[Array, "*batch pieces 2"]:
+        """Return the lower and upper ends of a region with the given probability.
+
+        Args:
+            coverage: Probability of the region.
+            kind: "hdr", the highest-density region: the smallest one, a union of up to
+                `n_components` intervals where the density has several bumps; or "equal-tailed",
+                one interval with the same probability on either side.
+
+        Returns:
+            Intervals in ascending order, NaN where there are no more.
+        """
+        _errors.check_one_dimensional("interval", self.dim)
+        _errors.check_fraction("coverage", coverage)
+        if _errors.check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
+            tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
+            return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
+        return _over(
+            lambda row: univariate.highest_density(
+                **row._shape(),
+                cdf=lambda x: row.cdf(x[..., None]),
+                lower=row.quantile(_TAIL),
+                upper=row.quantile(1 - _TAIL),
+                coverage=jnp.asarray(coverage, row.logits.dtype),
+                n_intervals=row.n_components,
+            ),
+            self,
+        )
+
+    def _shape(self) -> dict[str, Any]:
+        """Return the log density of one row and a grid that resolves its bends."""
+        location, scale = self.components.mean, self._per_component(self.family.variance) ** 0.5
+        grid = location + scale * jnp.array([_BENDS], location.dtype)
+        return {
+            "log_prob": lambda x: self.log_prob(x[..., None]),
+            "grid": jnp.sort(grid.ravel()),
+        }
+
+    def _per_component(self, fn: Callable) -> Any:
+        for _ in self.logits.shape:
+            fn = jax.vmap(fn)
+        return fn(self.components)
+
+    def _select(self, picked: Array) -> LocationScale:
+        """Return the parameters of one component per draw."""
+
+        def take(leaf):
+            event = leaf.shape[self.logits.ndim :]
+            leaf = jnp.broadcast_to(leaf, (*picked.shape, self.n_components, *event))
+            index = picked.reshape(*picked.shape, *(1 for _ in range(len(event) + 1)))
+            return jnp.take_along_axis(leaf, index, axis=picked.ndim).squeeze(picked.ndim)
+
+        return jax.tree.map(take, self.components)
+
+
+def gaussian_mixture(logits: Any, mean: Any, scale: Any) -> Mixture:
+    """Return a Gaussian mixture, checking that the parameters fit together.
+
+    Args:
+        logits: Unnormalised log weights, (..., components).
+        mean: Means, (..., components, dim).
+        scale: Standard deviations in the shape of `mean`, or lower Cholesky factors with one more
+            axis (..., components, dim, dim) for full covariances.
+    """
+    logits, mean, scale = _errors.as_float_arrays(logits=logits, mean=mean, scale=scale)
+    _errors.check_mixture(logits, mean, scale)
+    family = DiagonalGaussian() if scale.ndim == mean.ndim else FullGaussian()
+    return Mixture(logits, LocationScale(mean, scale), family)
+
+
+def log_joint(
+    family: AbstractFamily,
+    log_weights: Float[Array, "*batch comp"],
+    components: LocationScale,
+    y: Float[Array, "*rows dim"],
+) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
+    """Return the largest log density of a row, and log(weight_k f_k(y)) less that.
+
+    Far from every component log densities are huge; were the weights added to them as they are,
+    they would drown in rounding, and with them the responsibilities.
+    """
+    log_density = over_rows(family.log_prob, components, y, event_rank=1)
+    top = jnp.max(jax.lax.stop_gradient(log_density), axis=-1)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    return top, jnp.broadcast_to(log_weights, log_density.shape) + (log_density - top[..., None])
+
+
+def over_rows(fn: Callable, components: LocationScale, value: Array, event_rank: int) -> Array:
+    """Map fn(params, value) over the components of each row, broadcasting rows of either."""
+    batch, comp = components.mean.shape[:-2], components.mean.shape[-2]
+    event = value.shape[value.ndim - event_rank :]
+    rows = jnp.broadcast_shapes(batch, value.shape[: value.ndim - event_rank])
+    components = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (*rows, comp, *leaf.shape[len(batch) + 1 :])),
+        components,
+    )
+    fn = jax.vmap(fn, in_axes=(0, None))
+    for _ in rows:
+        fn = jax.vmap(fn)
+    return fn(components, jnp.broadcast_to(value, (*rows, *event)))
+
+
+def _over(fn: Callable[[Mixture], Array], mixture: Mixture) -> Array:
+    """Map a function of one row over all rows."""
+    for _ in mixture.batch_shape:
+        fn = jax.vmap(fn)
+    return fn(mixture)

@@ -1,0 +1,98 @@
+"""Objectives by name, one per file, and the losses for a user's own training loop."""
+
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from .. import _errors
+from .._types import Power
+from ..mixture import gaussian_mixture
+from .base import AbstractObjective
+from .beta_nll import BetaNLL
+from .mse import MSE
+from .ngem import DERIVED, LISTING, NGEM
+from .nll import NLL
+from .sgem import SGEM
+
+OBJECTIVES: dict[str, AbstractObjective] = {
+    "nll": NLL(),
+    "sgem": SGEM(),
+    "ngem": NGEM(),
+    "ngem-listing": LISTING,
+    "ngem-derived": DERIVED,
+    "beta-nll": BetaNLL(),
+    "mse": MSE(),
+}
+
+
+def get_objective(objective: str | AbstractObjective) -> AbstractObjective:
+    """Return an objective from its name, or as it is."""
+    if isinstance(objective, AbstractObjective):
+        return objective
+    return OBJECTIVES[_errors.check_choice("objective", objective, OBJECTIVES)]
+
+
+def nll_loss(
+    logits: Any, mean: Any, scale: Any, y: Any, *, weights: Any | None = None
+) -> Float[Array, ""]:
+    """Return the mean negative log-likelihood of a Gaussian mixture, equation (3).
+
+    Args:
+        logits: Unnormalised log weights, (..., components).
+        mean: Means, (..., components, dim).
+        scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
+            (..., components, dim, dim).
+        y: Targets, (..., dim).
+        weights: Sample weights, (...,); the mean is weighted by them.
+    """
+    return NLL()(gaussian_mixture(logits, mean, scale), y, weights=weights)
+
+
+def ngem_loss(
+    logits: Any,
+    mean: Any,
+    scale: Any,
+    y: Any,
+    *,
+    power: Power | None = None,
+    weights: Any | None = None,
+) -> Float[Array, ""]:
+    """Return the mean negative log-likelihood, sending natural gradients back.
+
+    The value is that of `nll_loss`; only the gradient differs. The natural gradient is taken with
+    respect to `mean` and `scale` as they are given here, and the chain rule goes on from there.
+
+    Args:
+        logits: Unnormalised log weights, (..., components).
+        mean: Means, (..., components, dim).
+        scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
+            (..., components, dim, dim).
+        y: Targets, (..., dim).
+        power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 the paper's. May be
+            traced, to follow a schedule. The default is the library's choice.
+        weights: Sample weights, (...,); the mean is weighted by them.
+
+    >>> import jax, jax.numpy as jnp
+    >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
+    >>> loss = lambda mean: ngem_loss(logits, mean, scale, jnp.ones((1, 1)), power=1.0)
+    >>> float(jax.grad(loss)(mean)[0, 0, 0])  # mean - y: the variance has cancelled
+    -1.0
+    """
+    _errors.check_fraction("power", 0.0 if power is None else power)
+    return NGEM()(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
+
+
+__all__ = [
+    "DERIVED",
+    "LISTING",
+    "MSE",
+    "NGEM",
+    "NLL",
+    "OBJECTIVES",
+    "SGEM",
+    "AbstractObjective",
+    "BetaNLL",
+    "get_objective",
+    "ngem_loss",
+    "nll_loss",
+]

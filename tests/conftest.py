@@ -1,0 +1,11 @@
+"""Strict settings for every test: float64, no silent promotion, shapes checked at run time."""
+
+import jax
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# The hook must be in place before the package's modules are first imported.
+install_import_hook("ngem", "beartype.beartype")

@@ -1,0 +1,368 @@
+"""Laws of the objectives: gradients against autodiff, fixed points, symmetries, extremes."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize
+from sklearn.mixture import GaussianMixture
+
+import ngem
+from ngem._types import LocationScale
+from ngem.families import DiagonalGaussian, FullGaussian
+from ngem.mixture import Mixture
+from ngem.objectives import DERIVED, LISTING, MSE, NGEM, NLL, OBJECTIVES, SGEM, BetaNLL
+
+from .. import oracles
+from ..cases import FAMILIES, flat, random_mixture, unflat
+
+KEY = jax.random.key(11)
+LIKELIHOODS = {name: value for name, value in OBJECTIVES.items() if name != "mse"}
+
+
+def arrays(key=KEY, batch=16, comp=3, dim=2, dtype=jnp.float64):
+    """Parameters of a diagonal mixture and targets near it."""
+    mixture = random_mixture(
+        DiagonalGaussian(), key, batch=(batch,), comp=comp, dim=dim, dtype=dtype
+    )
+    y = mixture.sample(jax.random.fold_in(key, 1))
+    return mixture.logits, *mixture.components, y
+
+
+def gradients(objective, logits, mean, scale, y, **settings):
+    def loss(logits, mean, scale):
+        family = DiagonalGaussian() if scale.ndim == mean.ndim else FullGaussian()
+        return objective(Mixture(logits, LocationScale(mean, scale), family), y, **settings)
+
+    return jax.grad(loss, argnums=(0, 1, 2))(logits, mean, scale)
+
+
+def assert_same(left, right, **tolerance):
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_value_is_the_mean_negative_log_likelihood(name):
+    logits, mean, scale, y = arrays()
+    expected = oracles.plain_nll(logits, mean, scale, y)
+    value = OBJECTIVES[name](ngem.gaussian_mixture(logits, mean, scale), y)
+    assert value == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_gradient_of_nll_is_autodiff_of_the_definition():
+    logits, mean, scale, y = arrays()
+    expected = jax.grad(oracles.plain_nll, argnums=(0, 1, 2))(logits, mean, scale, y)
+    assert_same(gradients(NLL(), logits, mean, scale, y), expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+def test_sgem_has_the_gradient_of_nll(case):
+    """Corollary 2, through a random network to its parameters."""
+    comp, dim = 4, case.dim
+    size = comp * (1 + case.family.num_raw(dim))
+    network = eqx.nn.MLP(3, size, 16, 2, jax.nn.gelu, key=KEY)
+    network = jax.tree.map(lambda x: x.astype(float) if eqx.is_array(x) else x, network)
+    x = jax.random.normal(KEY, (20, 3))
+    y = jax.random.normal(jax.random.fold_in(KEY, 1), (20, dim))
+
+    @eqx.filter_grad
+    def gradient(network, objective):
+        raw = jax.vmap(network)(x)
+        rows = raw[:, comp:].reshape(20, comp, -1)
+        params = jax.vmap(jax.vmap(lambda row: case.family.constrain(row, dim)))(rows)
+        return objective(Mixture(raw[:, :comp], params, case.family), y)
+
+    left, right = (jax.tree.leaves(gradient(network, o)) for o in (NLL(), SGEM()))
+    assert max(float(jnp.abs(leaf).max()) for leaf in left) > 1e-3
+    assert_same(left, right, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("power", [0, 0.0, jnp.array(0.0)], ids=["int", "float", "traced"])
+def test_power_zero_is_nll_to_the_bit(case, power):
+    mixture = random_mixture(case.family, KEY, batch=(9,), comp=4, dim=case.dim)
+    y = mixture.sample(KEY)
+    for transform in (lambda f: f, jax.jit):
+        plain = transform(jax.grad(lambda m: NLL()(m, y)))(mixture)
+        preconditioned = transform(jax.grad(lambda m: NGEM()(m, y, power=power)))(mixture)
+        for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(preconditioned), strict=True):
+            assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+def test_dense_fisher_times_natural_gradient_is_the_plain_gradient(case):
+    """Equation (20): weight_k F_k, inverted densely, gives each component's natural gradient."""
+    dim, comp = case.dim, 3
+    full = isinstance(case.family, FullGaussian)
+    mixture = random_mixture(case.family, KEY, batch=(5,), comp=comp, dim=dim)
+    y = mixture.sample(KEY)
+    plain = jax.grad(lambda m: NLL()(m, y))(mixture).components
+    natural = jax.grad(lambda m: NGEM(power=1.0, damping=0.0)(m, y))(mixture).components
+    pick = lambda tree, n, k: jax.tree.map(lambda leaf: leaf[n, k], tree)  # noqa: E731
+    for n, k in ((0, 0), (3, 2)):
+        params = pick(mixture.components, n, k)
+        inverse = np.stack(
+            [
+                flat(case.family.fisher_solve(params, unflat(row, dim, full=full), 1.0))
+                for row in jnp.eye(len(flat(params)))
+            ]
+        )
+        expected = inverse @ flat(pick(plain, n, k)) / mixture.weights[n, k]
+        np.testing.assert_allclose(flat(pick(natural, n, k)), expected, rtol=1e-9)
+
+
+def test_listing_is_what_the_listing_computes():
+    logits, mean, scale, y = arrays()
+    expected = oracles.listing_gradients(logits, mean, scale, y)
+    assert_same(gradients(LISTING, logits, mean, scale, y), expected, rtol=1e-10, atol=1e-14)
+
+
+def test_derived_differs_from_the_listing_in_the_logits_only():
+    logits, mean, scale, y = arrays()
+    derived = gradients(DERIVED, logits, mean, scale, y)
+    listing = gradients(LISTING, logits, mean, scale, y)
+    assert_same(derived[1:], listing[1:], rtol=1e-12)
+    mixture = ngem.gaussian_mixture(logits, mean, scale)
+    ratio = mixture.responsibilities(y) / mixture.weights
+    np.testing.assert_allclose(derived[0], (1 - ratio) / len(y), rtol=1e-9, atol=1e-14)
+    assert not np.allclose(derived[0], listing[0])
+
+
+@pytest.fixture(scope="module", name="converged")
+def _converged():
+    """A scikit-learn mixture at its optimum, with weights near 0.8, 0.15 and 0.05."""
+    rng = np.random.default_rng(5)
+    points = np.concatenate(
+        [rng.normal(c, s, (n, 2)) for c, s, n in ((-4, 1, 1600), (0, 0.6, 300), (5, 1.5, 100))]
+    )
+    fitted = GaussianMixture(
+        3,
+        covariance_type="diag",
+        means_init=[[-4, -4], [0, 0], [5, 5]],
+        tol=1e-15,
+        max_iter=20_000,
+        reg_covar=0.0,
+    ).fit(points)
+    assert np.all(np.abs(np.sort(fitted.weights_) - [0.05, 0.15, 0.8]) < 0.02)
+    mixture = ngem.gaussian_mixture(
+        np.log(fitted.weights_), fitted.means_, np.sqrt(fitted.covariances_)
+    )
+    return points, mixture
+
+
+@pytest.mark.parametrize("name", ["nll", "sgem", "ngem", "ngem-derived"])
+def test_fixed_points_are_those_of_the_likelihood(name, converged):
+    points, mixture = converged
+    for leaf in jax.tree.leaves(jax.grad(lambda m: OBJECTIVES[name](m, points))(mixture)):
+        np.testing.assert_allclose(leaf, 0, atol=1e-6)
+
+
+def test_the_listing_is_biased_to_the_square_root_of_the_weights(converged):
+    """A finding about the paper: its listing does not stop at the truth, but at sqrt weights."""
+    points, mixture = converged
+
+    def logits_gradient(logits):
+        at = Mixture(jnp.asarray(logits), mixture.components)
+        return np.asarray(jax.grad(lambda m: LISTING(m, points))(at).logits)
+
+    assert np.abs(logits_gradient(mixture.logits)).max() > 0.1
+    # Free of the shift that leaves softmax alone: the first logit is fixed.
+    solved = optimize.root(
+        lambda free: logits_gradient(np.append(0.0, free))[1:], np.zeros(2), tol=1e-12
+    )
+    assert solved.success
+    learned = np.asarray(jax.nn.softmax(jnp.append(0.0, solved.x)))
+    roots = np.sqrt(mixture.weights)
+    np.testing.assert_allclose(learned, roots / roots.sum(), atol=0.01)
+
+
+def test_beta_nll_is_seitzers_loss_for_one_component():
+    _, mean, scale, y = arrays(comp=1)
+    logits = jnp.zeros((len(y), 1))
+    for beta in (0.0, 0.3, 0.5, 1.0):
+        expected = jax.grad(oracles.seitzer_loss, argnums=(0, 1))(mean[:, 0], scale[:, 0], y, beta)
+        ours = gradients(BetaNLL(beta), logits, mean, scale, y)[1:]
+        assert_same([g[:, 0] for g in ours], expected, rtol=1e-9, atol=1e-14)
+
+
+def test_one_component_ngem_is_beta_nll_with_beta_one():
+    """Related Work: the same gradient for the mean, half for the scale (F(scale) = 2/scale^2)."""
+    _, mean, scale, y = arrays(comp=1)
+    logits = jnp.zeros((len(y), 1))
+    natural = gradients(NGEM(power=1.0, damping=0.0), logits, mean, scale, y)
+    weighted = gradients(BetaNLL(1.0), logits, mean, scale, y)
+    np.testing.assert_allclose(natural[1], weighted[1], rtol=1e-12)
+    np.testing.assert_allclose(2 * natural[2], weighted[2], rtol=1e-12, atol=1e-15)
+
+
+def test_mse_is_the_squared_error_of_the_mixture_mean():
+    logits, mean, scale, y = arrays()
+    predicted = np.einsum("nk,nkd->nd", jax.nn.softmax(logits), mean)
+    value = MSE()(ngem.gaussian_mixture(logits, mean, scale), y)
+    assert value == pytest.approx(np.mean((predicted - np.asarray(y)) ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_permuting_components_permutes_gradients(name):
+    logits, mean, scale, y = arrays(comp=4)
+    order = np.array([2, 0, 3, 1])
+    plain = gradients(OBJECTIVES[name], logits, mean, scale, y)
+    shuffled = gradients(OBJECTIVES[name], logits[:, order], mean[:, order], scale[:, order], y)
+    assert_same(shuffled, [leaf[:, order] for leaf in plain], rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_rescaling_targets_rescales_gradients(power):
+    """y -> a y + b with parameters to match: gradients of mean and scale times a^(2 power - 1)."""
+    logits, mean, scale, y = arrays()
+    stretch, shift = 250.0, -3.0
+    before = gradients(NGEM(), logits, mean, scale, y, power=power)
+    after = gradients(
+        NGEM(), logits, stretch * mean + shift, stretch * scale, stretch * y + shift, power=power
+    )
+    np.testing.assert_allclose(after[0], before[0], rtol=1e-8, atol=1e-12)
+    factor = stretch ** (2 * power - 1)
+    assert_same(after[1:], [factor * leaf for leaf in before[1:]], rtol=1e-7, atol=1e-10 * factor)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_transformations_change_nothing_and_compile_once(name):
+    logits, mean, scale, y = arrays()
+    traces = []
+
+    def step(logits, mean, scale, y):
+        traces.append(1)
+        return gradients(OBJECTIVES[name], logits, mean, scale, y)
+
+    eager = gradients(OBJECTIVES[name], logits, mean, scale, y)
+    compiled = jax.jit(step)
+    assert_same(compiled(logits, mean, scale, y), eager, rtol=1e-10, atol=1e-14)
+    compiled(logits + 1, mean * 2, scale, y)
+    assert len(traces) == 1
+
+    stack = [jnp.stack([leaf, leaf]) for leaf in (logits, mean, scale, y)]
+    mapped = jax.vmap(step)(*stack)
+    assert_same([leaf[1] for leaf in mapped], eager, rtol=1e-10, atol=1e-14)
+    _, scanned = jax.lax.scan(lambda carry, args: (carry, step(*args)), None, tuple(stack))
+    assert_same([leaf[0] for leaf in scanned], eager, rtol=1e-10, atol=1e-14)
+
+
+def test_a_traced_power_equals_the_same_number():
+    logits, mean, scale, y = arrays()
+    loss = lambda mean, power: ngem.ngem_loss(logits, mean, scale, y, power=power)  # noqa: E731
+    for power in (0.0, 0.3, 0.5, 1.0):
+        traced = jax.jit(jax.grad(loss))(mean, jnp.asarray(power))
+        np.testing.assert_allclose(traced, jax.grad(loss)(mean, power), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_weights_count_rows(name):
+    """Integer weights are repetitions, and zero drops a row, in value and gradient."""
+    logits, mean, scale, y = arrays(batch=5)
+    weights = np.array([2, 0, 1, 3, 1])
+    index = np.repeat(np.arange(5), weights)
+
+    def weighted(logits, mean, scale):
+        mixture = Mixture(logits, LocationScale(mean, scale))
+        return OBJECTIVES[name](mixture, y, weights=weights.astype(float))
+
+    def repeated(logits, mean, scale):
+        mixture = Mixture(logits[index], LocationScale(mean[index], scale[index]))
+        return OBJECTIVES[name](mixture, y[index])
+
+    left, right = (
+        jax.value_and_grad(f, (0, 1, 2))(logits, mean, scale) for f in (weighted, repeated)
+    )
+    assert left[0] == pytest.approx(float(right[0]), rel=1e-12)
+    assert_same(left[1], right[1], rtol=1e-10, atol=1e-14)
+
+
+EXTREMES = {
+    "logits 1e4": lambda a: ([1e4, -1e4, 0.0], a[1], a[2], a[3]),
+    "tiny scales": lambda a: (a[0], a[1], 1e-12 * np.ones_like(a[2]), a[1][:, 0] + 1e-4),
+    "huge scales": lambda a: (a[0], a[1], 1e12 * np.ones_like(a[2]), a[3] + 1e20),
+    "mixed scales": lambda a: (
+        a[0],
+        a[1],
+        np.full_like(a[2], 1.0) * [[[1e-12], [1], [1e12]]],
+        a[3],
+    ),
+    "targets 1e8 scales away": lambda a: (a[0], a[1], a[2], a[1][:, 0] + 1e8 * a[2][:, 0]),
+    "targets 1e8 largest scales away": lambda a: (
+        a[0],
+        a[1],
+        np.full_like(a[2], 1.0) * [[[1e-12], [1], [1e12]]],
+        a[3] + 1e20,
+    ),
+    "underflowing responsibilities": lambda a: (
+        a[0],
+        np.zeros_like(a[1]) + np.array([[[-1e3], [0], [1e3]]]),
+        a[2],
+        a[3],
+    ),
+    "hopeless component takes all": lambda a: (
+        [0.0, 0.0, -1e4],
+        np.zeros_like(a[1]) + np.array([[[-1e6], [1e6], [0]]]),
+        np.ones_like(a[2]),
+        0.5 * np.ones_like(a[3]),
+    ),
+}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("power", [None, 0.0, 0.5, 1.0])
+def test_extremes_are_finite_and_point_the_right_way(extreme, power):
+    """In float32; the sign is that of float64 NLL, since all preconditioners are positive."""
+    start = [np.asarray(leaf) for leaf in arrays(batch=8, comp=3, dim=2)]
+    inputs = EXTREMES[extreme](start)
+    logits = np.broadcast_to(np.asarray(inputs[0], float), (8, 3))
+    inputs = [np.asarray(leaf, np.float32) for leaf in (logits, *inputs[1:])]
+    single = [jnp.asarray(leaf) for leaf in inputs]
+    double = [jnp.asarray(leaf, jnp.float64) for leaf in inputs]
+    objective, settings = (NGEM(), {"power": power})
+    assert np.isfinite(objective(ngem.gaussian_mixture(*single[:3]), single[3]))
+    ours = gradients(objective, *single, **settings)
+    reference = gradients(NLL(), *double)
+    # Below these, the sign is a matter of float32's rounding of responsibilities.
+    resolutions = (1e-3 / 8, 0.0, 0.0)
+    for left, right, resolution in zip(ours, reference, resolutions, strict=True):
+        assert left.dtype == jnp.float32
+        assert np.all(np.isfinite(left))
+        clear = np.abs(right) > max(1e-5 * np.abs(right).max(), resolution)
+        agree = np.sign(left) == np.sign(right)
+        assert np.all(agree[clear])
+
+
+@pytest.mark.parametrize(("comp", "dim"), [(1, 1), (512, 1), (1, 4096), (8, 512)])
+@pytest.mark.parametrize("objective", [NLL(), NGEM(), NGEM(power=1.0)], ids=["nll", "ngem", "full"])
+def test_large_and_small_shapes_are_finite(comp, dim, objective):
+    inputs = arrays(batch=4, comp=comp, dim=dim, dtype=jnp.float32)
+    assert np.isfinite(objective(ngem.gaussian_mixture(*inputs[:3]), inputs[3]))
+    for leaf in gradients(objective, *inputs):
+        assert np.all(np.isfinite(leaf))
+
+
+def test_half_precision_inputs_are_computed_in_single():
+    inputs = [leaf.astype(jnp.bfloat16) for leaf in arrays(dtype=jnp.float32)]
+    loss, grads = jax.value_and_grad(ngem.ngem_loss, argnums=(0, 1, 2))(*inputs)
+    assert loss.dtype == jnp.float32
+    assert all(leaf.dtype == jnp.bfloat16 and jnp.all(jnp.isfinite(leaf)) for leaf in grads)
+
+
+@pytest.mark.timeout(60)
+def test_full_covariances_train_under_vmap_within_scan():
+    """The combination that deadlocks on the CPU with batched LAPACK solves."""
+    mixture = random_mixture(FullGaussian(), KEY, batch=(3, 16), comp=3, dim=4)
+    y = jax.vmap(lambda m: m.sample(KEY))(mixture)
+
+    def train(mixture, y):
+        def step(mixture, _):
+            grads = jax.grad(lambda m: NGEM()(m, y))(mixture)
+            return jax.tree.map(lambda p, g: p - 1e-2 * g, mixture, grads), NGEM()(mixture, y)
+
+        return jax.lax.scan(step, mixture, length=50)
+
+    _, curves = jax.jit(jax.vmap(train))(mixture, y)
+    assert np.all(curves[:, -1] < curves[:, 0])

@@ -1,0 +1,57 @@
+"""What the documents show, runs."""
+
+import doctest
+import importlib
+import json
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_a_user():
+    """Documents are written for JAX as it comes, in float32."""
+    with (
+        jax.enable_x64(False),
+        jax.numpy_rank_promotion("allow"),
+        jax.numpy_dtype_promotion("standard"),
+    ):
+        yield
+
+
+@pytest.mark.parametrize("index", range(len(BLOCKS)))
+def test_readme_runs(index, capsys):
+    names = {}
+    exec(BLOCKS[index], names)
+    printed = capsys.readouterr().out
+    if "negative log-likelihood" in BLOCKS[index]:
+        assert float(printed.split()[-1]) < 0.6
+
+
+@pytest.mark.parametrize("name", ["mixture", "objectives"])
+def test_docstring_examples(name):
+    result = doctest.testmod(importlib.import_module(f"ngem.{name}"))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_the_natural_gradient_is_not_a_second_pass():
+    """The committed counts are those of a fresh run, and far from the 2 of a second pass."""
+    spec = importlib.util.spec_from_file_location("counts", ROOT / "benchmarks/operation_counts.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    committed = json.loads((ROOT / "docs/results/operation_counts.json").read_text())
+    page = (ROOT / "docs/costs.md").read_text()
+    for label, (n_components, dim) in module.SHAPES.items():
+        for name, row in committed["counts"][label].items():
+            assert f"| {name} | {row['flops']:,.0f} |" in page
+        nll = module.count(module.NLL(), n_components, dim)
+        ngem = module.count(module.NGEM(), n_components, dim)
+        assert ngem["flops"] < 1.4 * nll["flops"]
+        if committed["jax"] == jax.__version__:
+            assert ngem == committed["counts"][label]["ngem"]
