@@ -1,6 +1,7 @@
 """Strict settings for every test: float64, no silent promotion, shapes checked at run time."""
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -9,3 +10,14 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # The hook must be in place before the package's modules are first imported.
 install_import_hook("ngem", "beartype.beartype")
+
+
+@pytest.fixture(autouse=True)
+def _promotion(request):
+    """Optax promotes dtypes silently: tests marked `trains` allow what all others refuse."""
+    if request.node.get_closest_marker("trains") is None:
+        yield
+        return
+    jax.config.update("jax_numpy_dtype_promotion", "standard")  # not a context: threads see it too
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -109,6 +109,18 @@ def check_positive(name: str, value: jax.Array) -> None:
         )
 
 
+def check_finite(name: str, value: Any) -> None:
+    """Refuse NaN and infinity, naming the first row and column that holds one."""
+    array = np.asarray(value)
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        place = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if array.ndim > 1 else "")
+        raise ValueError(
+            f"{name} must hold finite numbers, got {array[tuple(bad[0])]} at {place} ({len(bad)} "
+            "such values in all); drop or impute those rows."
+        )
+
+
 def check_one_dimensional(what: str, dim: int) -> None:
     """Refuse a univariate functional of a multivariate mixture."""
     if dim != 1:

@@ -1,0 +1,541 @@
+"""The one fit loop: compiled epochs, early stopping, schedules, skipped steps."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from . import _errors
+from .mixture import Mixture
+from .nn import MixtureNetwork, hidden_matrices, output_gradient, tapped
+from .objectives import NGEM, AbstractObjective
+from .optimizers import (
+    DEFAULT_LEARNING_RATES,
+    DEFAULT_WEIGHT_DECAY,
+    make_optimizer,
+    tapped_statistics,
+)
+
+#: Epochs that one call of the compiled program runs at most; the host sees metrics in between.
+_CHUNK = 64
+
+#: Seconds that a chunk should take, so that progress is visible and a stop is prompt.
+_CHUNK_SECONDS = 0.25
+
+#: Streams of randomness within a run: the order of rows, and all that is drawn in a step.
+_ORDER, _NOISE = 0, 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train. Fits whose plans are equal and whose shapes agree share one compiled program.
+
+    Attributes:
+        objective: What to minimise.
+        optimizer: "sgd", "adam", "adamw", "muon", "soap", "kfac", or an optax transformation,
+            which then carries its own learning rate.
+        batch_size: Rows per step; the last batch of an epoch may be smaller.
+        learning_rate_schedule: "constant", or "cosine" to zero at the end of `max_epochs`.
+        warmup: Share of training during which the learning rate rises linearly from zero.
+        power: (start, end, share): the objective's strength goes linearly from start to end over
+            the first share of training. None leaves it to the objective.
+        clip_norm: Largest Euclidean norm of a gradient, or None.
+        ema: Decay of a moving average of the parameters that is used in their stead for
+            validation and prediction, or None.
+        patience: Epochs without improvement on validation data before stopping, or None.
+        max_skipped: Steps in a row that may be skipped as not finite before the fit is given up.
+    """
+
+    objective: AbstractObjective = field(default_factory=NGEM)
+    optimizer: str | optax.GradientTransformation = "adam"
+    batch_size: int = 128
+    learning_rate_schedule: str = "cosine"
+    warmup: float = 0.0
+    power: tuple[float, float, float] | None = None
+    clip_norm: float | None = None
+    ema: float | None = None
+    patience: int | None = None
+    max_skipped: int = 50
+
+    def __post_init__(self):
+        _errors.check_choice(
+            "learning_rate_schedule", self.learning_rate_schedule, ("constant", "cosine")
+        )
+        if isinstance(self.optimizer, str):
+            _errors.check_choice("optimizer", self.optimizer, DEFAULT_LEARNING_RATES)
+        _errors.check_fraction("warmup", self.warmup)
+
+
+class Data(NamedTuple):
+    """Rows to learn from: features, targets and, where they differ, weights."""
+
+    x: Float[Array, "batch features"]
+    y: Float[Array, "batch dim"]
+    weights: Float[Array, " batch"] | None = None
+
+
+class Hyper(NamedTuple):
+    """Numbers that may differ between runs of one compiled program."""
+
+    learning_rate: Float[Array, ""]
+    weight_decay: Float[Array, ""]
+    max_epochs: Int[Array, ""]
+
+
+class State(NamedTuple):
+    """All that a run is: what is needed to go on as if nothing had happened."""
+
+    params: Any
+    optimizer: Any
+    average: Any
+    best: Any
+    best_loss: Float[Array, ""]
+    best_epoch: Int[Array, ""]
+    key: PRNGKeyArray
+    epoch: Int[Array, ""]
+    step: Int[Array, ""]
+    skipped: Int[Array, ""]
+    skipped_in_a_row: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+class History(NamedTuple):
+    """Mean negative log-likelihood of each epoch: while training, and on validation data."""
+
+    train: np.ndarray
+    validation: np.ndarray
+
+
+class Progress(NamedTuple):
+    """What a callback is told after an epoch."""
+
+    epoch: int
+    max_epochs: int
+    train_nll: float
+    validation_nll: float
+    best_nll: float
+    skipped: int
+    seconds: float
+
+
+class FitResult(NamedTuple):
+    """What a fit ends with."""
+
+    network: MixtureNetwork
+    history: History
+    best_epoch: int
+    skipped: int
+    state: State
+
+
+class FitError(RuntimeError):
+    """A fit that could not go on; `result` holds the last good parameters."""
+
+    def __init__(self, message: str, result: FitResult):
+        super().__init__(message)
+        self.result = result
+
+
+Callback = Callable[[Progress], Any]
+Saver = Callable[[State, History], Any]
+
+
+def fit(
+    network: MixtureNetwork,
+    data: Data,
+    plan: Plan,
+    *,
+    key: PRNGKeyArray,
+    max_epochs: int = 200,
+    learning_rate: float | None = None,
+    weight_decay: float | None = None,
+    validation: Data | None = None,
+    callbacks: Sequence[Callback] = (),
+    resume: tuple[State, History] | None = None,
+    save: Saver | None = None,
+) -> FitResult:
+    """Return the trained network.
+
+    Args:
+        network: Where to start from.
+        data: Rows to learn from, scaled as the network expects.
+        plan: How to train.
+        key: Randomness of batches and dropout.
+        max_epochs: Passes over the data; schedules are laid out over this many.
+        learning_rate: Peak learning rate; the optimizer's own default if None.
+        weight_decay: Decoupled decay of weight matrices; the optimizer's own default if None.
+        validation: Rows for early stopping. With them, the parameters with the best true
+            negative log-likelihood on these rows are the ones returned.
+        callbacks: Called with a `Progress` after each epoch.
+        resume: State and history of an earlier run to go on from.
+        save: Called with state and history now and then, and at the end.
+
+    Raises:
+        FitError: If steps were not finite too many times in a row.
+    """
+    _check_data("training", data)
+    if validation is not None:
+        _check_data("validation", validation)
+    params, static = eqx.partition(network, eqx.is_inexact_array)
+    hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)
+    if resume is None:
+        state = initial_state(network, plan, key)
+        history = History(np.zeros(0), np.zeros(0))
+    else:
+        state, history = resume
+    started, chunk = time.perf_counter(), 1
+    while not bool(state.done) and int(state.epoch) < max_epochs:
+        before = time.perf_counter()
+        limit = jnp.asarray(min(chunk, max_epochs - int(state.epoch)), jnp.int32)
+        state, logs = _run_epochs((static, plan, data, validation, hyper, limit), state)
+        told, history = len(history.train), _extend(history, state, logs)
+        _tell(callbacks, history, state, max_epochs, told, started)
+        if save is not None:
+            save(state, history)
+        pace = (time.perf_counter() - before) / max(1, int(limit))
+        chunk = int(np.clip(_CHUNK_SECONDS / pace, 1, _CHUNK))
+    result = _result(static, plan, state, history, has_validation=validation is not None)
+    if int(state.skipped_in_a_row) >= plan.max_skipped:
+        raise FitError(_diagnose(result, data, hyper), result)
+    return result
+
+
+def fit_many(
+    networks: Sequence[MixtureNetwork],
+    data: Data | Sequence[Data],
+    plan: Plan,
+    *,
+    keys: Sequence[PRNGKeyArray],
+    learning_rates: Sequence[float] | None = None,
+    validation: Data | Sequence[Data] | None = None,
+    threads: int = 2,
+    **settings: Any,
+) -> list[FitResult]:
+    """Return one result per network, trained side by side.
+
+    All runs share one compiled program, and each core works on a run of its own: XLA uses one core
+    for matrices as small as these, so that mapping over seeds alone would leave the others idle.
+
+    Args:
+        networks: Where each run starts from; of one architecture.
+        data: Rows to learn from, shared or one per run.
+        plan: How to train, shared.
+        keys: Randomness of each run.
+        learning_rates: One per run, or None for the optimizer's default.
+        validation: Rows for early stopping, shared or one per run.
+        threads: Runs at a time.
+        settings: Passed on to `fit`.
+    """
+    runs = len(networks)
+    shared = lambda value: [value] * runs if value is None or isinstance(value, Data) else value  # noqa: E731
+    rates = [None] * runs if learning_rates is None else learning_rates
+
+    def one(args):
+        network, rows, held_out, key, rate = args
+        return fit(
+            network, rows, plan, key=key, validation=held_out, learning_rate=rate, **settings
+        )
+
+    work = list(zip(networks, shared(data), shared(validation), keys, rates, strict=True))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, work))
+
+
+def initial_state(network: MixtureNetwork, plan: Plan, key: PRNGKeyArray) -> State:
+    """Return the state before the first epoch."""
+    params = eqx.filter(network, eqx.is_inexact_array)
+    optimizer = _optimizer(plan, jnp.zeros(()), network)
+    zero = jnp.zeros((), jnp.int32)
+    state = State(
+        params=params,
+        optimizer=optimizer.init(params),
+        average=None if plan.ema is None else params,
+        best=params,
+        best_loss=jnp.array(jnp.inf, _dtype(params)),
+        best_epoch=zero,
+        key=key,
+        epoch=zero,
+        step=zero,
+        skipped=zero,
+        skipped_in_a_row=zero,
+        done=jnp.zeros((), bool),
+    )
+    # Copies, since every buffer will be given away once.
+    return jax.tree.map(jnp.copy, state)
+
+
+# The state is donated: its buffers are reused for the next one.
+@eqx.filter_jit(donate="all-except-first")
+def _run_epochs(fixed, state: State) -> tuple[State, tuple[Array, Array]]:
+    """Run up to `limit` epochs and return their train and validation likelihoods."""
+    static, plan, data, validation, hyper, limit = fixed
+    dtype = data.y.dtype
+    logs = (jnp.full((_CHUNK,), jnp.nan, dtype), jnp.full((_CHUNK,), jnp.nan, dtype))
+
+    def going(carry):
+        state, _, index = carry
+        return (index < limit) & ~state.done
+
+    def body(carry):
+        state, (train_log, validation_log), index = carry
+        state, train, held_out = _epoch(static, plan, data, validation, hyper, state)
+        logs = (train_log.at[index].set(train), validation_log.at[index].set(held_out))
+        return state, logs, index + 1
+
+    state, logs, _ = jax.lax.while_loop(going, body, (state, logs, jnp.zeros((), jnp.int32)))
+    return state, logs
+
+
+def _epoch(static, plan, data, validation, hyper, state):
+    """Visit every row once, then look at the validation rows."""
+    index, present = _batches(_key(state, _ORDER, state.epoch), len(data.x), plan.batch_size)
+    step = partial(_step, static, plan, data, hyper, len(index))
+    start = state.params
+    state, (totals, masses) = jax.lax.scan(step, state, (index, present))
+    train = jnp.sum(totals) / jnp.maximum(jnp.sum(masses), jnp.finfo(totals.dtype).tiny)
+    # An update can overflow although its gradient did not: then the epoch is taken back.
+    sound = _all_finite(state.params)
+    state = state._replace(
+        params=_select(sound, state.params, start),
+        skipped_in_a_row=jnp.where(sound, state.skipped_in_a_row, plan.max_skipped),
+    )
+    evaluated = state.params if plan.ema is None else state.average
+    held_out = jnp.full_like(train, jnp.nan)
+    if validation is not None:
+        held_out = _mean_nll(eqx.combine(evaluated, static), validation)
+        better = held_out < state.best_loss
+        state = state._replace(
+            best=_select(better, evaluated, state.best),
+            best_loss=jnp.where(better, held_out, state.best_loss),
+            best_epoch=jnp.where(better, state.epoch, state.best_epoch),
+        )
+    epoch = state.epoch + 1
+    done = (epoch >= hyper.max_epochs) | (state.skipped_in_a_row >= plan.max_skipped)
+    if plan.patience is not None and validation is not None:
+        done |= epoch - 1 - state.best_epoch >= plan.patience
+    return state._replace(epoch=epoch, done=done), train, held_out
+
+
+def _batches(
+    key: PRNGKeyArray, n_rows: int, batch_size: int
+) -> tuple[Int[Array, "steps size"], Bool[Array, "steps size"] | None]:
+    """Return shuffled row numbers in batches, and which of them count where the last is short."""
+    size = min(batch_size, n_rows)
+    steps = -(-n_rows // size)
+    order = jax.random.permutation(key, n_rows)
+    missing = steps * size - n_rows
+    index = jnp.concatenate([order, order[:missing]]).reshape(steps, size)
+    if missing == 0:
+        return index, None
+    return index, (jnp.arange(steps * size) < n_rows).reshape(steps, size)
+
+
+def _step(static, plan, data, hyper, steps, state, batch):
+    index, present = batch
+    x, y = data.x[index], data.y[index]
+    weights = None if data.weights is None else data.weights[index]
+    if present is not None:
+        weights = present.astype(y.dtype) * (1.0 if weights is None else weights)
+    total = (hyper.max_epochs * steps).astype(y.dtype)
+    progress = state.step.astype(y.dtype) / total
+    rate = hyper.learning_rate * _rate_shape(plan, progress)
+    key = _key(state, _NOISE, state.step)
+
+    def loss(params):
+        mixture = apply(eqx.combine(params, static), x, key)
+        losses = plan.objective.losses(mixture, y, _power(plan, progress))
+        if weights is None:
+            return jnp.mean(losses)
+        return jnp.sum(weights * losses) / jnp.maximum(jnp.sum(weights), jnp.finfo(y.dtype).tiny)
+
+    value, grads = jax.value_and_grad(loss)(state.params)
+    norm = optax.tree.norm(grads)
+    sound = jnp.isfinite(value) & jnp.isfinite(norm)
+    if plan.clip_norm is not None:
+        shrink = jnp.minimum(1.0, plan.clip_norm / jnp.maximum(norm, 1e-30))
+        grads = jax.tree.map(lambda leaf: leaf * shrink, grads)
+
+    def advance(state):
+        network = eqx.combine(state.params, static)
+        optimizer = _optimizer(plan, rate, network)
+        extra = {}
+        if plan.optimizer == "kfac":
+            extra["curvature"] = _curvature(network, x, key)
+        updates, optimizer_state = optimizer.update(grads, state.optimizer, state.params, **extra)
+        params = jax.tree.map(
+            lambda p, u: p + u - (rate * hyper.weight_decay * p if p.ndim > 1 else 0.0),
+            state.params,
+            updates,
+        )
+        average = state.average
+        if plan.ema is not None:
+            average = jax.tree.map(lambda a, p: plan.ema * a + (1 - plan.ema) * p, average, params)
+        return state._replace(params=params, optimizer=optimizer_state, average=average)
+
+    state = jax.lax.cond(sound, advance, lambda state: state, state)
+    state = state._replace(
+        step=state.step + 1,
+        skipped=state.skipped + ~sound,
+        skipped_in_a_row=jnp.where(sound, 0, state.skipped_in_a_row + 1),
+    )
+    mass = jnp.asarray(len(x), y.dtype) if weights is None else jnp.sum(weights)
+    return state, (jnp.where(sound, value * mass, 0.0), jnp.where(sound, mass, 0.0))
+
+
+def apply(
+    network: MixtureNetwork, x: Float[Array, "batch features"], key: PRNGKeyArray | None = None
+) -> Mixture:
+    """Return the mixtures of a batch of rows; a key switches dropout on."""
+    if key is None or not network.is_random:
+        return jax.vmap(network)(x)
+    return jax.vmap(lambda row, key: network(row, key=key))(x, jax.random.split(key, len(x)))
+
+
+def _mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+    losses = -apply(network, data.x).log_prob(data.y)
+    return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
+
+
+def _rate_shape(plan: Plan, progress: Float[Array, ""]) -> Float[Array, ""]:
+    shape = jnp.ones_like(progress)
+    if plan.learning_rate_schedule == "cosine":
+        shape = 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(progress, 1.0)))
+    if plan.warmup > 0:
+        shape *= jnp.minimum(1.0, progress / plan.warmup)
+    return shape
+
+
+def _power(plan: Plan, progress: Float[Array, ""]) -> Float[Array, ""] | None:
+    if plan.power is None:
+        return None
+    start, end, share = plan.power
+    return start + (end - start) * jnp.minimum(1.0, progress / share)
+
+
+def _optimizer(plan: Plan, rate, network: MixtureNetwork) -> optax.GradientTransformation:
+    if isinstance(plan.optimizer, str):
+        return make_optimizer(plan.optimizer, rate, hidden_matrices(network))
+    return plan.optimizer
+
+
+def _curvature(network: MixtureNetwork, x: Float[Array, "batch features"], key: PRNGKeyArray):
+    """Return what K-FAC needs: gradients of a complete-data log-likelihood sampled from the model.
+
+    Their second moment is the complete-data Fisher information of Proposition 4.
+    """
+    raw = jax.vmap(network.body)(x)
+    keys = jax.random.split(jax.random.fold_in(key, 1), len(x))
+    cotangent = jax.vmap(partial(output_gradient, network))(raw, keys)
+    return tapped_statistics(tapped, network, x, cotangent)
+
+
+def _hyper(plan, learning_rate, weight_decay, max_epochs, params) -> Hyper:
+    if learning_rate is None:
+        learning_rate = DEFAULT_LEARNING_RATES.get(str(plan.optimizer), 1.0)
+    if weight_decay is None:
+        weight_decay = DEFAULT_WEIGHT_DECAY.get(str(plan.optimizer), 0.0)
+    dtype = _dtype(params)
+    return Hyper(
+        jnp.asarray(learning_rate, dtype),
+        jnp.asarray(weight_decay, dtype),
+        jnp.asarray(max_epochs, jnp.int32),
+    )
+
+
+def _dtype(params: Any) -> Any:
+    """Return the precision of a run; a network without parameters counts as single."""
+    leaves = jax.tree.leaves(params)
+    return leaves[0].dtype if leaves else jnp.float32
+
+
+def _extend(history: History, state: State, logs) -> History:
+    new = int(state.epoch) - len(history.train)
+    parts = zip(history, logs, strict=True)
+    return History(*(np.append(old, np.asarray(log)[:new]) for old, log in parts))
+
+
+def _tell(callbacks, history, state, max_epochs, told, started) -> None:
+    """Report each new epoch."""
+    best = float(state.best_loss)
+    for epoch in range(told, len(history.train)):
+        progress = Progress(
+            epoch + 1,
+            max_epochs,
+            float(history.train[epoch]),
+            float(history.validation[epoch]),
+            best,
+            int(state.skipped),
+            time.perf_counter() - started,
+        )
+        for callback in callbacks:
+            callback(progress)
+
+
+def _result(static, plan, state: State, history: History, *, has_validation: bool) -> FitResult:
+    final = state.params if plan.ema is None else state.average
+    if has_validation and np.isfinite(state.best_loss):
+        return FitResult(
+            eqx.combine(state.best, static),
+            history,
+            int(state.best_epoch),
+            int(state.skipped),
+            state,
+        )
+    last = max(0, int(state.epoch) - 1)
+    return FitResult(eqx.combine(final, static), history, last, int(state.skipped), state)
+
+
+def _diagnose(result: FitResult, data: Data, hyper: Hyper) -> str:
+    """Return an error message that names the likely cause."""
+    mixture = jax.jit(apply)(result.network, data.x[: 10 * _CHUNK])
+    scale = mixture.components.scale
+    diagonal = scale if scale.ndim == 3 else jnp.diagonal(scale, axis1=-2, axis2=-1)
+    floor = mixture.family.scale_floor
+    rate = float(hyper.learning_rate)
+    if float(jnp.min(diagonal)) < 2 * floor:
+        cause = (
+            f"a scale has shrunk to the floor of {floor:g}, where densities are unbounded (targets "
+            "that repeat exactly?); raise the floor, for example to 1e-3"
+        )
+    else:
+        cause = f"the learning rate of {rate:g} is too high; try {rate / 10:g}"
+    return (
+        f"training expected finite losses and gradients, got {result.skipped} steps that were not, "
+        f"the last ones in a row up to epoch {int(result.state.epoch)}; likely {cause}. "
+        "The last good parameters are in the error's `result`."
+    )
+
+
+def _check_data(name: str, data: Data) -> None:
+    """Refuse data that no step could use."""
+    if len(data.x) != len(data.y) or len(data.x) == 0:
+        raise ValueError(
+            f"{name} data must have as many rows of x as of y and at least one, got "
+            f"{len(data.x)} and {len(data.y)}; check how they were split."
+        )
+    for label, array in (("x", data.x), ("y", data.y)):
+        _errors.check_finite(f"{name} {label}", array)
+    if data.weights is not None:
+        _errors.check_weights((len(data.x),), data.weights)
+
+
+def _key(state: State, stream: int, count: Int[Array, ""]) -> PRNGKeyArray:
+    return jax.random.fold_in(jax.random.fold_in(state.key, stream), count)
+
+
+def _select(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]
+    return jnp.all(jnp.stack(leaves)) if leaves else jnp.ones((), bool)

@@ -1,0 +1,163 @@
+"""Networks: shapes, initialisation from data, taps, and the sampled Fisher information."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from ngem.families import DiagonalGaussian, FullGaussian
+from ngem.nn import (
+    MLP,
+    MixtureNetwork,
+    cluster_mixture,
+    hidden_matrices,
+    initialise_head,
+    k_means,
+    mixture_mlp,
+    output_gradient,
+    tapped,
+)
+
+KEY = jax.random.key(5)
+FAMILIES = [DiagonalGaussian(), FullGaussian()]
+
+
+def float64(tree):
+    return jax.tree.map(lambda a: a.astype(float) if eqx.is_inexact_array(a) else a, tree)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=["diag", "full"])
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_row_of_features_gives_a_mixture(family, separate):
+    network = mixture_mlp(4, 2, key=KEY, n_components=3, family=family, separate=separate)
+    mixture = jax.vmap(network)(jnp.ones((5, 4)))
+    assert (mixture.batch_shape, mixture.n_components, mixture.dim) == ((5,), 3, 2)
+    raw = jnp.linspace(-1, 1, network.num_raw)
+    np.testing.assert_allclose(network.to_raw(network.to_mixture(raw)), raw, rtol=1e-9)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "silu", "tanh"])
+def test_mlp_is_the_composition_of_its_layers(activation):
+    network = float64(MLP(3, 2, (8, 7), key=KEY, activation=activation, layer_norm=True))
+    x = jax.random.normal(KEY, (3,))
+    hidden = np.asarray(x)
+    for index, layer in enumerate(network.layers):
+        hidden = np.asarray(layer.weight) @ hidden + np.asarray(layer.bias)
+        if index < 2:
+            hidden = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-5)
+            hidden = np.asarray(getattr(jax.nn, activation)(jnp.asarray(hidden)))
+    np.testing.assert_allclose(network(x), hidden, rtol=1e-10)
+
+
+def test_dropout_is_off_without_a_key_and_unbiased_with_one():
+    network = float64(MLP(3, 2, (64,), key=KEY, dropout=0.5))
+    x = jnp.ones(3)
+    assert np.array_equal(network(x), network(x))
+    outputs = jax.vmap(lambda key: network(x, key=key))(jax.random.split(KEY, 4000))
+    assert np.std(outputs, axis=0).min() > 0.01
+    error = np.abs(outputs.mean(0) - network(x)) / (outputs.std(0) / np.sqrt(4000))
+    assert error.max() < 5
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=["diag", "full"])
+@pytest.mark.parametrize("separate", [False, True])
+def test_head_starts_as_a_mixture_of_the_targets(family, separate):
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(m, 0.1, (n, 2)) for m, n in ((-3, 300), (0, 100), (3, 100))])
+    network = mixture_mlp(4, 2, key=KEY, n_components=3, family=family, separate=separate)
+    started = float64(initialise_head(network, y, rng, shrink=1e-6))
+    mixture = jax.vmap(started)(jax.random.normal(KEY, (2, 4)))
+    order = np.argsort(mixture.components.mean[0, :, 0])
+    np.testing.assert_allclose(mixture.components.mean[0, order, 0], [-3, 0, 3], atol=0.1)
+    np.testing.assert_allclose(mixture.weights[0, order], [0.6, 0.2, 0.2], atol=0.01)
+    np.testing.assert_allclose(mixture.covariance()[0], np.cov(y.T), atol=0.1)
+    np.testing.assert_allclose(mixture.logits[0], mixture.logits[1], atol=1e-4)
+
+
+def test_k_means_is_as_good_as_scikit_learns():
+    rng = np.random.default_rng(1)
+    y = np.concatenate([rng.normal(c, 0.3, (50, 2)) for c in ((0, 0), (3, 0), (0, 3), (3, 3))])
+    centres, label = k_means(y, 4, rng)
+    inertia = ((y - centres[label]) ** 2).sum()
+    assert inertia < 1.05 * KMeans(4, n_init=10, random_state=0).fit(y).inertia_
+
+
+@pytest.mark.parametrize("y", [np.zeros((5, 1)), np.ones((1, 2)), np.arange(3.0)[:, None]])
+def test_degenerate_targets_give_a_finite_start(y):
+    mixture = cluster_mixture(y, 5, DiagonalGaussian(), np.random.default_rng(0))
+    assert np.all(np.isfinite(mixture.log_prob(jnp.asarray(y))))
+    assert np.all(np.asarray(mixture.components.scale) > 0)
+
+
+def test_a_users_body_cannot_be_initialised_from_data():
+    network = MixtureNetwork(lambda x: jnp.zeros(6), 2, 1)
+    with pytest.raises(ValueError, match=r"only in our own networks.*init='random'"):
+        initialise_head(network, np.zeros((3, 1)), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_hidden_matrices_leave_out_heads_and_biases(separate):
+    network = mixture_mlp(4, 1, key=KEY, hidden_sizes=(8, 8), separate=separate)
+    params = eqx.filter(network, eqx.is_inexact_array)
+    marked = [
+        leaf.shape
+        for leaf, mark in zip(
+            jax.tree.leaves(params), jax.tree.leaves(hidden_matrices(network)), strict=True
+        )
+        if mark
+    ]
+    assert marked == [(8, 4), (8, 8)] * (2 if separate else 1)
+
+
+def linear_layers(tree):
+    is_linear = lambda node: isinstance(node, eqx.nn.Linear)  # noqa: E731
+    return [node for node in jax.tree.leaves(tree, is_leaf=is_linear) if is_linear(node)]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_taps_see_inputs_and_output_gradients_in_the_order_of_the_tree(separate):
+    settings = {"n_components": 2, "hidden_sizes": (4, 5), "separate": separate}
+    network = float64(mixture_mlp(3, 1, key=KEY, **settings))
+    x = jax.random.normal(KEY, (6, 3))
+    layers = linear_layers(network)
+    taps = tuple(jnp.zeros((6, layer.out_features)) for layer in layers)
+    raw, inputs = tapped(network, x, taps)
+    np.testing.assert_allclose(raw, jax.vmap(network.body)(x), rtol=1e-12)
+    assert [i.shape[1] for i in inputs] == [layer.in_features for layer in layers]
+    # A bias is added where a tap is, so its gradient is the sum of the taps' gradients.
+    loss = lambda network, taps: jnp.sum(jnp.sin(tapped(network, x, taps)[0]))  # noqa: E731
+    grads = eqx.filter_grad(loss)(network, taps)
+    by_tap = jax.grad(lambda taps: loss(network, taps))(taps)
+    for layer, tap in zip(linear_layers(grads), by_tap, strict=True):
+        np.testing.assert_allclose(layer.bias, tap.sum(0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=["diag", "full"])
+def test_output_gradients_have_the_complete_data_fisher_as_second_moment(family):
+    """Proposition 4 at the raw outputs: J^T (blocks) J, with J the Jacobian of `constrain`."""
+    network = float64(mixture_mlp(1, 2, key=KEY, n_components=2, hidden_sizes=(3,), family=family))
+    raw = 0.5 * jax.random.normal(KEY, (network.num_raw,))
+    draws = jax.vmap(lambda key: output_gradient(network, raw, key))(jax.random.split(KEY, 200_000))
+    moment = np.asarray(draws.T @ draws) / len(draws)
+
+    mixture = network.to_mixture(raw)
+    weights = np.asarray(mixture.weights)
+    size = family.num_raw(2)
+    expected = np.zeros_like(moment)
+    expected[:2, :2] = np.diag(weights) - np.outer(weights, weights)
+    for k in range(2):
+        rows = slice(2 + k * size, 2 + (k + 1) * size)
+
+        def log_prob(row, y):
+            return family.log_prob(family.constrain(row, 2), y)
+
+        params = jax.tree.map(lambda leaf, k=k: leaf[k], mixture.components)
+        y = jax.vmap(family.sample, in_axes=(None, 0))(params, jax.random.split(KEY, 100_000))
+        score = jax.vmap(jax.grad(log_prob), in_axes=(None, 0))(raw[rows], y)
+        expected[rows, rows] = weights[k] * np.asarray(score.T @ score) / len(y)
+    spread = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(
+        moment / np.outer(spread, spread), expected / np.outer(spread, spread), atol=0.03
+    )
