@@ -32,10 +32,12 @@ def root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the picture.")] = Path("out/demo"),
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the 200 points.")] = 50,
+    out: Annotated[Path, typer.Option(help="Directory for the pictures.")] = Path("out/demo"),
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the data; three times as many for the network.")
+    ] = 50,
 ) -> None:
-    """Learn the paper's Two-Gaussians with nll and ngem, side by side.
+    """Learn the paper's two synthetic examples with nll and ngem, side by side.
 
     Example: ngem demo --out out/demo
     """

@@ -28,3 +28,29 @@ def two_gaussians(
     label = np.repeat([0, 1], [first, n_points - first])
     points = means[label] + 0.7 * rng.standard_normal((n_points, 2))
     return TwoGaussians(points, np.array(weights), means, 0.7)
+
+
+class TwoSinusoids(NamedTuple):
+    """Features and targets on two crossing sine waves."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def two_sinusoids(
+    n_points: int = 2000,
+    *,
+    weights: tuple[float, float] = (0.5, 0.5),
+    noise: float = 0.1,
+    seed: int = 0,
+) -> TwoSinusoids:
+    """Return the paper's second synthetic example (Sec. 4.1).
+
+    x ~ U(0, 4 pi) and y = pi sin(x) or pi sin(x + pi), plus Gaussian noise. The paper's N(0, 0.1)
+    is read as a standard deviation of 0.1.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 4 * np.pi, (n_points, 1))
+    first = round(n_points * weights[0])
+    sign = np.repeat([1.0, -1.0], [first, n_points - first])[:, None]
+    return TwoSinusoids(x, np.pi * sign * np.sin(x) + noise * rng.standard_normal(x.shape))

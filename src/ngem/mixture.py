@@ -18,7 +18,8 @@ _BENDS = tuple(
     sign * t for t in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0) for sign in (-1, 1)
 )[1:]
 
-# The mass left out on either side when a highest-density region is bracketed.
+# The mass left out on either side when a highest-density region is bracketed; in low precision it
+# is one rounding unit, since 1 - 1e-9 would round to 1 and the bracket reach to infinity.
 _TAIL = 1e-9
 
 
@@ -90,11 +91,15 @@ class Mixture(eqx.Module):
         means = self._per_component(self.family.mean)
         return jnp.sum(self.weights[..., None] * means, axis=-2)
 
+    def component_variance(self) -> Float[Array, "*batch comp dim"]:
+        """Return each component's variance of each target column."""
+        return self._per_component(self.family.variance)
+
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
         means = self._per_component(self.family.mean)
         spread = (means - self.mean()[..., None, :]) ** 2
-        within = self._per_component(self.family.variance)
+        within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + spread), axis=-2)
 
     def covariance(self) -> Float[Array, "*batch dim dim"]:
@@ -151,7 +156,7 @@ class Mixture(eqx.Module):
         """
         _errors.check_one_dimensional("crps", self.dim)
         location = self.components.mean[..., 0]
-        scale = self._per_component(self.family.variance)[..., 0] ** 0.5
+        scale = self.component_variance()[..., 0] ** 0.5
         distance = self.family.mean_distance
 
         def one_against_all(total, other):
@@ -195,12 +200,13 @@ class Mixture(eqx.Module):
         if _errors.check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
+        tail = max(_TAIL, float(jnp.finfo(self.logits.dtype).eps))
         return _over(
             lambda row: univariate.highest_density(
                 **row._shape(),
                 cdf=lambda x: row.cdf(x[..., None]),
-                lower=row.quantile(_TAIL),
-                upper=row.quantile(1 - _TAIL),
+                lower=row.quantile(tail),
+                upper=row.quantile(1 - tail),
                 coverage=jnp.asarray(coverage, row.logits.dtype),
                 n_intervals=row.n_components,
             ),
@@ -209,7 +215,7 @@ class Mixture(eqx.Module):
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of one row and a grid that resolves its bends."""
-        location, scale = self.components.mean, self._per_component(self.family.variance) ** 0.5
+        location, scale = self.components.mean, self.component_variance() ** 0.5
         grid = location + scale * jnp.array([_BENDS], location.dtype)
         return {
             "log_prob": lambda x: self.log_prob(x[..., None]),

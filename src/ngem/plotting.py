@@ -13,10 +13,14 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from .datasets import TwoGaussians
 from .mixture import Mixture, gaussian_mixture
+from .repro import two_sinusoids
 from .repro.two_gaussians import Run
 
 #: One colour for a method in every picture, distinguishable without red-green vision.
 COLORS = {"nll": "#4477aa", "ngem": "#cc3311"}
+
+#: Colours of components, likewise.
+_CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
 
 STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -82,6 +86,41 @@ def convergence(
     ax.set(xlabel="iterations", ylabel="negative log-likelihood (nat)")
     ax.legend()
     return artists
+
+
+def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
+    """Draw each component's mean ± std along x, as opaque as it has weight (Fig. 7)."""
+    artists: list[Any] = []
+    weights = np.asarray(mixture.weights)
+    means = np.asarray(mixture.components.mean)[..., 0]
+    spread = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
+    for k, color in zip(range(mixture.n_components), _CYCLE, strict=False):
+        low, high = means[:, k] - spread[:, k], means[:, k] + spread[:, k]
+        share = float(weights[:, k].mean())
+        alpha = 0.1 + 0.4 * share
+        artists.append(ax.fill_between(x, low, high, color=color, alpha=alpha, lw=0))
+        label = f"component {k + 1}, weight {share:.2f}"
+        artists += ax.plot(x, means[:, k], color=color, alpha=0.3 + 0.7 * share, label=label)
+    ax.legend(loc="upper right")
+    return artists
+
+
+def sinusoids_figure(
+    runs: Mapping[str, two_sinusoids.Run], *, seed: int = 0, title: Mapping[str, str]
+) -> Figure:
+    """Return the paper's Fig. 7: what each objective learned, over the training points."""
+    with mpl.rc_context(cast(Any, STYLE)):
+        figure = Figure(figsize=(10.5, 3.8), layout="constrained")
+        axes = figure.subplots(1, len(runs), sharey=True)
+        for ax, (name, run) in zip(axes, runs.items(), strict=True):
+            x, y = np.asarray(run.x)[:, 0], np.asarray(run.y)[:, 0]
+            ax.plot(x, y, ".", color="0.75", markersize=2, zorder=0)
+            grid = np.linspace(x.min(), x.max(), 400)
+            learned = run.predict(seed, jnp.asarray(grid[:, None], run.x.dtype))
+            component_bands(ax, grid, learned)
+            ax.set(xlabel="x (standardised)", title=title[name])
+        axes[0].set(ylabel="y (standardised)", ylim=(-2.6, 3.2))
+    return figure
 
 
 def demo_figure(
