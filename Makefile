@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+# Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -16,10 +19,15 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/operation_counts.py
+	$(BIN)/python benchmarks/updates_per_second.py
+	$(BIN)/python benchmarks/peers_toy.py
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp per extra: .venv/.demo, .venv/.test, .venv/.lint.
+# One stamp per extra: .venv/.demo, .venv/.test and so on.
 $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$*]"
 	touch $@

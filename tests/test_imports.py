@@ -16,13 +16,17 @@ LAYERS = [
     ["cli"],
     ["demo"],
     ["plotting"],
-    ["repro"],
+    ["repro", "sklearn"],
+    ["model_files", "diagnostics"],
+    ["_settings", "prediction", "callbacks", "checkpoints"],
+    ["training"],
+    ["nn"],
     ["objectives"],
     ["geometry"],
     ["mixture"],
     ["families", "univariate"],
     ["_errors", "_roots"],
-    ["_types", "datasets", "optimizers"],
+    ["_types", "datasets", "files", "optimizers", "preprocessing"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
@@ -61,7 +65,14 @@ def test_imports_point_down(path, parts):
 
 @pytest.mark.parametrize(
     ("library", "homes"),
-    [("matplotlib", {"plotting"}), ("typer", {"cli"}), ("optax", {"optimizers", "repro"})],
+    [
+        ("matplotlib", {"plotting"}),
+        ("typer", {"cli"}),
+        ("sklearn", {"sklearn"}),
+        ("optax", {"optimizers", "training", "repro"}),
+        ("safetensors", {"files"}),
+        ("tensorboardX", {"callbacks"}),
+    ],
 )
 def test_each_library_has_its_home(library, homes):
     for path, parts in modules():

@@ -187,7 +187,7 @@ def _refresh(phase: Int[Array, ""], rotated: list[Rotated]) -> list[Rotated]:
 
 def _start(leaf: Rotated) -> Rotated:
     """Return the leaf with the eigenvectors of its factors, largest eigenvalue first."""
-    bases = jax.tree.map(lambda f: jnp.linalg.eigh(_unit(f))[1][:, ::-1], leaf.factors)
+    bases = jax.tree.map(lambda f: jnp.linalg.eigh(f)[1][:, ::-1], leaf.factors)
     return leaf._replace(bases=bases)
 
 
@@ -200,13 +200,8 @@ def _power_step(leaf: Rotated) -> Rotated:
     square, factors, bases = leaf[0], leaf[1], list(leaf[2])
     for axis, (factor, basis) in enumerate(zip(factors, bases, strict=True)):
         if factor is not None and basis is not None:
-            product = _unit(factor) @ basis
+            product = factor @ basis
             order = jnp.argsort(-jnp.sum(basis * product, axis=0))
             square = jnp.take(square, order, axis=axis)
             bases[axis] = jnp.linalg.qr(product[:, order])[0]
     return Rotated(square, factors, (bases[0], bases[1]))
-
-
-def _unit(factor: Factor) -> Factor:
-    """Return the factor scaled to a largest entry of one, so that nothing over- or underflows."""
-    return factor / jnp.maximum(jnp.abs(factor).max(), jnp.finfo(factor.dtype).tiny)
