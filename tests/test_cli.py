@@ -22,12 +22,14 @@ def test_help_has_an_example():
     assert "ngem demo --out" in result.output
 
 
-def test_demo_writes_a_picture_and_a_table(tmp_path):
-    result = run("demo", "--out", str(tmp_path), "--epochs", "3")
+@pytest.mark.trains
+def test_demo_writes_pictures_and_tables(tmp_path):
+    result = run("demo", "--out", str(tmp_path), "--epochs", "2")
     assert result.exit_code == 0, result.output
-    picture = tmp_path / "two_gaussians.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size > 50_000
+    for name in ("two_gaussians.png", "two_sinusoids.png"):
+        picture = tmp_path / name
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size > 50_000
     assert "entropy" in result.output
 
 

@@ -248,6 +248,16 @@ def test_a_two_bump_density_has_two_intervals():
     np.testing.assert_allclose(np.sort(mixture.modes()), [-5, 5], atol=1e-6)
 
 
+def test_highest_density_region_in_single_precision():
+    mixture = ngem.gaussian_mixture(np.zeros((1, 2)), [[[-5.0], [5.0]]], np.ones((1, 2, 1)))
+    mixture = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), mixture)
+    half = stats.norm.ppf(0.95)
+    expected = [[[-5 - half, -5 + half], [5 - half, 5 + half]]]
+    np.testing.assert_allclose(mixture.interval(0.9), expected, atol=1e-4)
+    with pytest.raises(ValueError, match="coverage must lie between"):
+        mixture.interval(1.1)
+
+
 def test_logistic_mixtures_have_all_but_the_crps():
     mixture = random_mixture(Logistic(), KEY, batch=(3,), comp=2, dim=1)
     x = mixture.quantile(0.2)

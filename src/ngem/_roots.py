@@ -11,7 +11,7 @@ Elementwise: TypeAlias = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
 
 class _Bracket(NamedTuple):
-    """Newest point a, point b across the root, discarded point c, and the next step from a to b."""
+    """The newest point a, the point b across the root from it, and c, the last one given up."""
 
     a: Float[Array, "..."]
     b: Float[Array, "..."]
@@ -19,8 +19,6 @@ class _Bracket(NamedTuple):
     fa: Float[Array, "..."]
     fb: Float[Array, "..."]
     fc: Float[Array, "..."]
-    step: Float[Array, "..."]
-    active: Bool[Array, "..."]
 
     def best(self) -> Float[Array, "..."]:
         return jnp.where(jnp.abs(self.fa) < jnp.abs(self.fb), self.a, self.b)
@@ -54,34 +52,32 @@ def find_root(
     """
     lower, upper = jnp.broadcast_arrays(lower, upper)
     fa, fb = ends or (f(lower), f(upper))
-    start = _Bracket(lower, upper, upper, fa, fb, fb, jnp.full_like(lower, 0.5), lower != upper)
-    start = start._replace(active=_unfinished(start, atol))
 
     def proceed(state: tuple[_Bracket, Int[Array, ""]]) -> Bool[Array, ""]:
-        return jnp.any(state[0].active) & (state[1] < max_iters)
+        return jnp.any(_unfinished(state[0], atol)) & (state[1] < max_iters)
 
     def shrink(state: tuple[_Bracket, Int[Array, ""]]) -> tuple[_Bracket, Int[Array, ""]]:
         return _shrink(f, state[0], atol), state[1] + 1
 
+    start = _Bracket(lower, upper, upper, fa, fb, fb)
     end, _ = lax.while_loop(proceed, shrink, (start, jnp.asarray(0)))
     failed = (lower != upper) & (jnp.isnan(end.fa) | jnp.isnan(end.fb))
     return jnp.where(failed, jnp.nan, end.best())
 
 
-def _shrink(f: Elementwise, old: _Bracket, atol: float) -> _Bracket:
-    """Evaluate f once inside each active bracket and keep the part that holds the root."""
-    inside = old.a + old.step * (old.b - old.a)
-    x = jnp.clip(inside, jnp.minimum(old.a, old.b), jnp.maximum(old.a, old.b))
+def _shrink(f: Elementwise, p: _Bracket, atol: float) -> _Bracket:
+    """Evaluate f once inside each unfinished bracket and keep the part that holds the root."""
+    x = jnp.clip(p.a + _step(p) * (p.b - p.a), jnp.minimum(p.a, p.b), jnp.maximum(p.a, p.b))
     fx = f(x)
-    same = jnp.sign(fx) == jnp.sign(old.fa)
-    b, fb = jnp.where(same, old.b, old.a), jnp.where(same, old.fb, old.fa)
-    c, fc = jnp.where(same, old.a, old.b), jnp.where(same, old.fa, old.fb)
-    new = _Bracket(x, b, c, fx, fb, fc, old.step, old.active)
-    new = new._replace(step=_next_step(new), active=_unfinished(new, atol))
-    return _Bracket(*(jnp.where(old.active, n, o) for n, o in zip(new, old, strict=True)))
+    same = jnp.sign(fx) == jnp.sign(p.fa)
+    b, fb = jnp.where(same, p.b, p.a), jnp.where(same, p.fb, p.fa)
+    c, fc = jnp.where(same, p.a, p.b), jnp.where(same, p.fa, p.fb)
+    # What is finished stays as it is, whatever the other elements still need.
+    active, new = _unfinished(p, atol), (x, b, c, fx, fb, fc)
+    return _Bracket(*(jnp.where(active, n, o) for n, o in zip(new, p, strict=True)))
 
 
-def _next_step(p: _Bracket) -> Float[Array, "..."]:
+def _step(p: _Bracket) -> Float[Array, "..."]:
     """Return the fraction of the way from a to b at which to evaluate f next."""
     xi, phi = (p.a - p.b) / (p.c - p.b), (p.fa - p.fb) / (p.fc - p.fb)
     smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)

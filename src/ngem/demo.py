@@ -60,7 +60,7 @@ def show_two_sinusoids(out: Path, console: Console, *, epochs: int) -> None:
         titles[name] = f"{name}: NLL {nll[0]:.2f}, weights' entropy {entropy[0]:.3f}"
     console.print(table)
     path = out / "two_sinusoids.png"
-    plotting.sinusoids_figure(runs, title=titles).savefig(path)
+    plotting.sinusoids_figure(runs, title=titles).savefig(path, dpi=150)
     console.print(f"Picture: {path}")
 
 
@@ -78,7 +78,7 @@ def show_two_gaussians(out: Path, console: Console, *, epochs: int) -> None:
         {name: runs[name, rate] for name in _OBJECTIVES} for rate in _LEARNING_RATES
     )
     path = out / "two_gaussians.png"
-    plotting.demo_figure(data, collapsed, converged, optimum=optimum).savefig(path)
+    plotting.demo_figure(data, collapsed, converged, optimum=optimum).savefig(path, dpi=150)
     console.print(f"Picture: {path}")
 
 

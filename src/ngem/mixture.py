@@ -140,8 +140,12 @@ class Mixture(eqx.Module):
         """
         _errors.check_one_dimensional("quantile", self.dim)
         _errors.check_fraction("q", q)
-        q = jnp.asarray(q, self.logits.dtype)
-        bounds = over_rows(self.family.quantile, self.components, q, event_rank=0)
+        return self._quantile(jnp.asarray(q, self.logits.dtype))
+
+    # Root finders are slow to trace: compiled once per shape, whoever calls.
+    @eqx.filter_jit
+    def _quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
+        bounds = self._component_quantiles(q)
         return univariate.quantile(
             lambda x: self.cdf(x[..., None]),
             bounds.min(axis=-1),
@@ -155,6 +159,10 @@ class Mixture(eqx.Module):
         In closed form, for families whose differences stay in the family (the Gaussian ones).
         """
         _errors.check_one_dimensional("crps", self.dim)
+        return self._crps(y)
+
+    @eqx.filter_jit
+    def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
         location = self.components.mean[..., 0]
         scale = self.component_variance()[..., 0] ** 0.5
         distance = self.family.mean_distance
@@ -181,9 +189,15 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         _errors.check_one_dimensional("modes", self.dim)
+        return self._modes()
+
+    @eqx.filter_jit
+    def _modes(self) -> Float[Array, "*batch comp"]:
         return _over(lambda row: univariate.modes(**row._shape(), n_modes=row.n_components), self)
 
-    def interval(self, coverage: float, kind: str = "hdr") -> Float[Array, "*batch pieces 2"]:
+    def interval(
+        self, coverage: float | Float[Array, ""], kind: str = "hdr"
+    ) -> Float[Array, "*batch pieces 2"]:
         """Return the lower and upper ends of a region with the given probability.
 
         Args:
@@ -200,18 +214,27 @@ class Mixture(eqx.Module):
         if _errors.check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        tail = max(_TAIL, float(jnp.finfo(self.logits.dtype).eps))
-        return _over(
-            lambda row: univariate.highest_density(
+        return self._highest_density(jnp.asarray(coverage, self.logits.dtype))
+
+    @eqx.filter_jit
+    def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
+        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(coverage.dtype).eps).astype(coverage.dtype)
+
+        def region(row: Mixture) -> Float[Array, "comp 2"]:
+            ends = [row._component_quantiles(q) for q in (tail, 1 - tail)]
+            return univariate.highest_density(
                 **row._shape(),
                 cdf=lambda x: row.cdf(x[..., None]),
-                lower=row.quantile(tail),
-                upper=row.quantile(1 - tail),
-                coverage=jnp.asarray(coverage, row.logits.dtype),
+                lower=ends[0].min(),
+                upper=ends[1].max(),
+                coverage=coverage,
                 n_intervals=row.n_components,
-            ),
-            self,
-        )
+            )
+
+        return _over(region, self)
+
+    def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
+        return over_rows(self.family.quantile, self.components, q, event_rank=0)
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of one row and a grid that resolves its bends."""

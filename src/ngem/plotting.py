@@ -31,7 +31,6 @@ STYLE: dict[str, Any] = {
     "grid.alpha": 0.25,
     "grid.linewidth": 0.5,
     "legend.frameon": False,
-    "savefig.dpi": 200,
 }
 
 

@@ -50,7 +50,7 @@ class Plan:
             the first share of training. None leaves it to the objective.
         clip_norm: Largest Euclidean norm of a gradient, or None.
         ema: Decay of a moving average of the parameters that is used in their stead for
-            validation and prediction, or None.
+            validation and prediction, or None. The first steps are averaged over fewer.
         patience: Epochs without improvement on validation data before stopping, or None.
         max_skipped: Steps in a row that may be skipped as not finite before the fit is given up.
     """
@@ -204,7 +204,9 @@ def fit(
         pace = (time.perf_counter() - before) / max(1, int(limit))
         chunk = int(np.clip(_CHUNK_SECONDS / pace, 1, _CHUNK))
     result = _result(static, plan, state, history, has_validation=validation is not None)
-    if int(state.skipped_in_a_row) >= plan.max_skipped:
+    # A short run can end before it has skipped that many steps, but with nothing learned.
+    stuck = len(history.train) > 0 and bool(np.isnan(history.train[-1]))
+    if stuck or int(state.skipped_in_a_row) >= plan.max_skipped:
         raise FitError(_diagnose(result, data, hyper), result)
     return result
 
@@ -301,7 +303,7 @@ def _epoch(static, plan, data, validation, hyper, state):
     step = partial(_step, static, plan, data, hyper, len(index))
     start = state.params
     state, (totals, masses) = jax.lax.scan(step, state, (index, present))
-    train = jnp.sum(totals) / jnp.maximum(jnp.sum(masses), jnp.finfo(totals.dtype).tiny)
+    train = jnp.sum(totals) / jnp.sum(masses)  # NaN if every step was skipped
     # An update can overflow although its gradient did not: then the epoch is taken back.
     sound = _all_finite(state.params)
     state = state._replace(
@@ -378,7 +380,10 @@ def _step(static, plan, data, hyper, steps, state, batch):
         )
         average = state.average
         if plan.ema is not None:
-            average = jax.tree.map(lambda a, p: plan.ema * a + (1 - plan.ema) * p, average, params)
+            # Early on the average is short, so that it does not drag the start along.
+            count = state.step.astype(y.dtype)
+            decay = jnp.minimum(plan.ema, (1 + count) / (10 + count))
+            average = jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, params)
         return state._replace(params=params, optimizer=optimizer_state, average=average)
 
     state = jax.lax.cond(sound, advance, lambda state: state, state)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ngem._roots import Elementwise, find_root
+from ._roots import Elementwise, find_root
 
 # Rounding can split a nearly flat top in two; the spare slots keep such pairs from
 # crowding out real modes.
@@ -23,7 +23,7 @@ def quantile(
     """Return the x at which the distribution function reaches q, element by element.
 
     cdf(x) = q, so dx = (dq - d cdf) / cdf'(x): differentiable, also twice, in q and in whatever
-    cdf closes over. The derivative is infinite where the density underflows to zero.
+    cdf closes over. It is not finite where the density underflows to zero, as in a wide gap.
 
     Args:
         cdf: Nondecreasing distribution function of each element.
@@ -115,8 +115,8 @@ def highest_density(
         log_prob: Log density, element by element.
         cdf: Its distribution function.
         grid: Ascending points, dense where the density can bend.
-        lower: A finite point with negligible probability to its left.
-        upper: A finite point with negligible probability to its right.
+        lower: A point with negligible probability to its left; if infinite, the grid's first.
+        upper: A point with negligible probability to its right; if infinite, the grid's last.
         coverage: Probability of the region; outside [0, 1] all is NaN.
         n_intervals: How many to return; no fewer than the density has modes.
 
@@ -124,12 +124,14 @@ def highest_density(
         Lower and upper ends in ascending order, padded with NaN, differentiable in coverage and
         in whatever the callables close over.
     """
-    lower, upper = lax.stop_gradient((lower, upper))
+    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), grid[0], lower))
+    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), grid[-1], upper))
     turns = lax.stop_gradient(critical_points(log_prob, grid, _n_points(n_intervals)))
     turns = jnp.clip(jnp.where(jnp.isnan(turns), upper, turns), lower, upper)
     edges = jnp.concatenate([lower[None], turns, upper[None]])
     heights = _detach(log_prob)(edges)
-
+    # On a flat top rounding can put an antimode above the modes beside it.
+    heights = heights.at[1::2].max(jnp.maximum(heights[:-1:2], heights[2::2]))
     threshold = _threshold(log_prob, cdf, edges, heights, coverage)
     x = _crossings(log_prob, edges, heights, threshold)
     above = heights >= threshold
@@ -173,13 +175,13 @@ def _crossings(
     heights: Float[Array, " edge"],
     threshold: Float[Array, ""],
 ) -> Float[Array, " piece"]:
-    """Return where each monotone piece meets the threshold, or else its end nearest to that."""
-    left, right = heights[:-1] - threshold, heights[1:] - threshold
-    crosses = jnp.sign(left) * jnp.sign(right) < 0
-    nearest = jnp.where(jnp.abs(left) < jnp.abs(right), edges[:-1], edges[1:])
-    ends = (left, right)
+    """Return where each piece meets the threshold: its foot if all is above, its top if none is."""
+    ends = (heights[:-1] - threshold, heights[1:] - threshold)
+    rises = jnp.arange(edges.size - 1) % 2 == 0
+    foot_above = jnp.where(rises, *ends) >= 0
+    crosses = jnp.sign(ends[0]) * jnp.sign(ends[1]) < 0
     x = _root(lambda x: log_prob(x) - threshold, edges[:-1], edges[1:], crosses, ends=ends)
-    return jnp.where(crosses, x, nearest)
+    return jnp.where(crosses, x, jnp.where(rises == foot_above, edges[:-1], edges[1:]))
 
 
 def _root(

@@ -12,8 +12,8 @@ from .soap import soap
 #: Learning rates that train a small standardised table well, used where the user gives none.
 DEFAULT_LEARNING_RATES = {
     "sgd": 1e-2,
-    "adam": 1e-3,
-    "adamw": 1e-3,
+    "adam": 3e-3,
+    "adamw": 3e-3,
     "muon": 3e-3,
     "soap": 3e-3,
     "kfac": 1e-2,

@@ -56,7 +56,7 @@ def train(
     **settings: Any,
 ) -> Run:
     """Return what Adam with batches of 128 learns with K = 2 and four hidden layers of 128."""
-    x, y = (jnp.asarray(standardise(values), jnp.float32) for values in data)
+    x, y = (jnp.asarray(standardise(values), float) for values in data)
     keys = [jax.random.key(seed) for seed in seeds]
     networks = [
         mixture_mlp(1, 1, key=key, n_components=2, hidden_sizes=(128, 128, 128, 128))
