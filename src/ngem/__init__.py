@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 # Names are loaded on first use, so that importing ngem costs nothing but this file.
 _HOMES = {
+    "MDNRegressor": "sklearn",
     "Mixture": "mixture",
     "gaussian_mixture": "mixture",
     "nll_loss": "objectives",
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from .objectives import get_objective as get_objective
     from .objectives import ngem_loss as ngem_loss
     from .objectives import nll_loss as nll_loss
+    from .sklearn import MDNRegressor as MDNRegressor
 
 __all__ = [
     "FAMILIES",
     "OBJECTIVES",
+    "MDNRegressor",
     "Mixture",
     "__version__",
     "gaussian_mixture",

@@ -12,11 +12,11 @@ from . import _errors, univariate
 from ._types import LocationScale
 from .families import AbstractFamily, DiagonalGaussian, FullGaussian
 
-# Where a component can bend the mixture's density, in units of its scale: fine near its mean, and
-# far enough out that what lies beyond cannot carry a mode of its own.
-_BENDS = tuple(
-    sign * t for t in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0) for sign in (-1, 1)
-)[1:]
+# Where a component can bend the mixture's density, in units of its standard deviation. It reaches
+# far out, for what is left there of a wide component may meet a faint one; extrema of the slope
+# are added later, so the spacing may be coarse.
+_REACH = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0, 17.0, 25.0, 39.0)
+_BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 
 # The mass left out on either side when a highest-density region is bracketed; in low precision it
 # is one rounding unit, since 1 - 1e-9 would round to 1 and the bracket reach to infinity.

@@ -15,7 +15,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .. import _errors
 from .._types import LocationScale, Power
 
-_POSITIVE: dict[str, Callable] = {"exp": jnp.exp, "softplus": jax.nn.softplus}
+# Far outside the data a network extrapolates without limit. Up to exp(40) the square of a scale
+# is still finite in single precision, so a prediction there is wide rather than NaN.
+_LARGEST = 40.0
+
+_POSITIVE: dict[str, Callable] = {
+    "exp": lambda raw: jnp.exp(jnp.minimum(raw, _LARGEST)),
+    "softplus": jax.nn.softplus,
+}
 
 
 def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:

@@ -1,0 +1,171 @@
+"""Model files: what is saved comes back, and what is damaged or hostile is refused."""
+
+import json
+import pickle
+
+import jax
+import numpy as np
+import pytest
+
+from ngem import MDNRegressor, files
+from ngem.files import FileError
+
+pytestmark = pytest.mark.trains
+
+KIND, VERSION = "ngem.MDNRegressor", 1
+
+
+@pytest.fixture(scope="module", name="model")
+def _model():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 2))
+    y = np.stack([x[:, 0] + rng.standard_normal(40), x[:, 1]], axis=1)
+    settings = {"hidden_sizes": (3,), "max_epochs": 2, "covariance": "full", "random_state": 0}
+    with jax.numpy_dtype_promotion("standard"):  # set up before the mark takes effect
+        return MDNRegressor(2, **settings).fit(x, y)
+
+
+@pytest.fixture(scope="module", name="content")
+def _content(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model"
+    model.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(name="parts")
+def _parts(content, tmp_path):
+    path = tmp_path / "whole"
+    path.write_bytes(content)
+    arrays, header = files.read(path, kind=KIND, version=VERSION)
+    return arrays, header, tmp_path / "changed"
+
+
+def test_what_is_saved_comes_back(model, content, tmp_path):
+    (tmp_path / "model").write_bytes(content)
+    loaded = MDNRegressor.load(tmp_path / "model")
+    x = np.random.default_rng(1).standard_normal((5, 2))
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+    np.testing.assert_array_equal(loaded.log_prob(x, x), model.log_prob(x, x))
+    for name in model.history_:
+        np.testing.assert_array_equal(loaded.history_[name], model.history_[name])
+    kept = {**model.get_params(), "random_state": None}  # a seed belongs to a run, not to a model
+    assert loaded.get_params() == kept
+    assert loaded.diagnostics_.keys() == model.diagnostics_.keys()
+
+
+def damaged(content, rng):
+    """Yield over 2,000 files that are nearly right."""
+    size = len(content)
+    header = 8 + int.from_bytes(content[:8], "little")
+    for cut in {
+        0,
+        1,
+        7,
+        8,
+        9,
+        header - 1,
+        header,
+        header + 1,
+        size - 1,
+        *rng.integers(0, size, 400),
+    }:
+        yield content[:cut]
+    for position in (*range(64), *rng.integers(0, header, 700), *rng.integers(header, size, 500)):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << int(rng.integers(8))
+        yield bytes(flipped)
+    for position in rng.integers(0, size, 200):
+        yield content[:position] + bytes([int(rng.integers(256))]) + content[position:]
+        yield content[:position] + content[position + 1 :]
+    yield from (content + b"\0", content * 2, b"", b"\0" * size, rng.bytes(size), pickle.dumps({}))
+
+
+def test_thousands_of_damaged_files_are_refused(content, tmp_path):
+    """With a clear error, and never anything else; a flip that changes nothing is no damage."""
+    path, count = tmp_path / "damaged", 0
+    for variant in damaged(content, np.random.default_rng(0)):
+        assert variant != content
+        path.write_bytes(variant)
+        with pytest.raises(FileError, match=r"must"):
+            MDNRegressor.load(path)
+        count += 1
+    assert count >= 2000
+
+
+HOSTILE = {
+    "n_components": [10**9, 0, -1, 2.5, "2", None, [2], True, 3],
+    "hidden_sizes": [[10**9], [0], [-3], "33", [3, 3], [], None, [3.5], [[3]]],
+    "covariance": ["diag", "../x", 3, None, "__import__('os')"],
+    "objective": ["os.system", None, {}],
+    "activation": ["eval", 1],
+    "scale_floor": [float("nan"), -1, "x"],
+    "optimizer": ["rm -rf", 1.0],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in HOSTILE.items() for v in vs])
+def test_hostile_settings_are_refused_before_anything_is_built(name, value, parts):
+    arrays, header, path = parts
+    header["parameters"][name] = value
+    files.write(path, arrays, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+
+
+@pytest.mark.parametrize(
+    "field", ["n_features", "n_outputs", "target_ndim", "best_epoch", "parameters"]
+)
+@pytest.mark.parametrize("value", [10**9, -1, 1.5, "2", None, [], {}])
+def test_hostile_headers_are_refused(field, value, parts):
+    arrays, header, path = parts
+    header[field] = value
+    files.write(path, arrays, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+    del header[field]
+    files.write(path, arrays, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+
+
+def test_arrays_that_do_not_fit_are_refused(parts):
+    arrays, header, path = parts
+    for name, array in arrays.items():
+        changes = [None, array[..., None], array.astype(np.int32)]
+        if not name.startswith("history"):
+            changes.append(np.full_like(array, np.nan))
+        for change in changes:
+            variant = {key: value for key, value in arrays.items() if key != name}
+            if change is not None:
+                variant[name] = change
+            if change is not None and change.dtype == array.dtype and array.dtype.kind == "i":
+                continue
+            files.write(path, variant, header, kind=KIND, version=VERSION)
+            with pytest.raises(FileError):
+                MDNRegressor.load(path)
+    files.write(path, {**arrays, "extra": np.zeros(1)}, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+
+
+def test_other_kinds_and_newer_versions_are_refused(parts, tmp_path):
+    arrays, header, path = parts
+    files.write(path, arrays, header, kind="ngem.checkpoint", version=VERSION)
+    with pytest.raises(FileError, match=r"must hold a ngem.MDNRegressor, got a 'ngem.checkpoint'"):
+        MDNRegressor.load(path)
+    files.write(path, arrays, header, kind=KIND, version=VERSION + 1)
+    with pytest.raises(FileError, match="version 1 or older, got version 2; upgrade ngem"):
+        MDNRegressor.load(path)
+    with pytest.raises(FileNotFoundError):
+        MDNRegressor.load(tmp_path / "nowhere")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, model):
+    path = tmp_path / "model"
+    model.save(path)
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        files.write(path, {}, {"not json": object()}, kind=KIND, version=VERSION)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert json.loads(json.dumps(model.diagnostics_)) is not None
