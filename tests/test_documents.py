@@ -25,7 +25,8 @@ def _settings_of_a_user():
 
 
 @pytest.mark.parametrize("index", range(len(BLOCKS)))
-def test_readme_runs(index, capsys):
+def test_readme_runs(index, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     names = {}
     exec(BLOCKS[index], names)
     printed = capsys.readouterr().out

@@ -4,6 +4,7 @@ Oracles are scikit-learn's linear models, scipy's densities and numerical integr
 fits share a few shapes, so that little is compiled twice.
 """
 
+import copy
 import functools
 import os
 import pickle
@@ -104,7 +105,7 @@ def test_it_clones_searches_and_sits_in_a_pipeline():
     assert clone(estimator).get_params() == estimator.get_params()
     search = GridSearchCV(
         make_pipeline(StandardScaler(), estimator),
-        {"mdnregressor__learning_rate": [1e-3, 1e-2], "mdnregressor__power": [0.0, "auto"]},
+        {"mdnregressor__learning_rate": [1e-3, 1e-2], "mdnregressor__max_epochs": [3, 5]},
         cv=2,
     )
     search.fit(x, y)
@@ -185,14 +186,27 @@ def test_parameters_that_need_each_other():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"covariance": "logistic", "power": None},
-        {"optimizer": optax.adam(1e-2), "objective": NLL()},
-        {"separate_networks": True, "layer_norm": True, "dropout": 0.2, "power": 0.5},
-        {"objective": "beta-nll", "optimizer": "adamw", "ema": 0.9, "clip_norm": 1.0},
-        {"hidden_sizes": (), "init": "random", "scale_inputs": False, "scale_targets": False},
-        {"power": (1.0, 0.0, 0.5), "warmup": 0.1, "learning_rate_schedule": "constant"},
+        {"covariance": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
+        {
+            "separate_networks": True,
+            "layer_norm": True,
+            "dropout": 0.2,
+            "power": 0.5,
+            "learning_rate_schedule": "constant",
+        },
+        {
+            "objective": "beta-nll",
+            "optimizer": "adamw",
+            "ema": 0.9,
+            "clip_norm": 1.0,
+            "power": (1.0, 0.0, 0.5),
+            "warmup": 0.1,
+            "hidden_sizes": (),
+            "scale_inputs": False,
+            "scale_targets": False,
+        },
     ],
-    ids=lambda settings: "-".join(settings),
+    ids=["optax", "networks", "everything else"],
 )
 def test_settings_reach_the_fit(settings, one):
     x, y = branches()
@@ -207,11 +221,12 @@ def test_a_network_of_your_own():
     def body(row):
         return jnp.concatenate([jnp.zeros(2, row.dtype), jnp.tile(row, 2)])
 
-    fixed = tiny(network=body, init="random", scale_inputs=False, scale_targets=False, max_epochs=1)
-    mixture = fixed.fit(x, y).predict_distribution(x)
+    settings = {"init": "random", "scale_inputs": False, "scale_targets": False}
+    fixed = tiny(network=body, max_epochs=1, **settings).fit(x, y)
+    mixture = fixed.predict_distribution(x)
     np.testing.assert_allclose(mixture.components.mean[:, :, 0], np.tile(x[:, :1], 2), rtol=1e-6)
     module = eqx.nn.MLP(2, 6, 8, 1, key=jax.random.key(0))
-    learned = tiny(network=module, init="random").fit(x, y)
+    learned = tiny(network=module, **settings).fit(x, y)
     assert learned.log_prob(x, y).mean() > fixed.log_prob(x, y).mean()
     with pytest.raises(ValueError, match="the network must return 9 numbers"):
         tiny(network=module, init="random", n_components=3).fit(x, y)
@@ -225,11 +240,13 @@ def test_a_large_offset_loses_nothing():
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, (1000, 1))
     truth = 50_000 + 1000 * np.sin(x[:, 0])
-    fitted = MDNRegressor(random_state=0, max_epochs=200).fit(x, truth + rng.normal(0, 10, 1000))
+    y = truth + rng.normal(0, 10, 1000)
+    fitted = tiny(hidden_sizes=(64, 64), max_epochs=300, learning_rate=1e-3).fit(x, y)
     prediction = fitted.predict(x)
     assert prediction.dtype == np.float64
-    assert np.sqrt(np.mean((prediction - truth) ** 2)) < 4
-    tails = fitted.predict_quantiles(x, [0.1587, 0.8413])
+    assert np.sqrt(np.mean((prediction - truth) ** 2)) < 3
+    assert np.sqrt(np.mean((prediction - y) ** 2)) == pytest.approx(10, rel=0.05)
+    tails = fitted.predict_quantiles(x[:200], [0.1587, 0.8413])
     assert np.median(np.diff(tails)) / 2 == pytest.approx(10, rel=0.2)
 
 
@@ -614,28 +631,23 @@ def test_copies_are_the_same(one, two, tmp_path):
         assert {n for n in left if left[n] != right[n]} == {"random_state"}
 
 
-def test_what_a_file_cannot_hold(tmp_path):
+def test_what_a_file_cannot_hold(one, tmp_path):
     x, y = branches()
-    kept = tiny(max_epochs=2, objective=NLL(), callbacks=[print]).set_params(
-        hidden_sizes=np.array([8])
-    )
-    kept.fit(x, y)
-    kept.save(tmp_path / "model")
-    loaded = MDNRegressor.load(tmp_path / "model")
-    assert loaded.objective == "nll"
-    assert loaded.callbacks == ()
-    assert loaded.hidden_sizes == (8,)
-    nameless = tiny(max_epochs=2, objective=NGEM(damping=0.5), optimizer=optax.adam(1e-3)).fit(x, y)
-    nameless.save(tmp_path / "model")
-    loaded = MDNRegressor.load(tmp_path / "model")
-    assert np.array_equal(loaded.predict(x), nameless.predict(x))
+    path = tmp_path / "model"
+    model = copy.copy(one)
+    model.set_params(objective=NLL(), callbacks=[print], hidden_sizes=np.array([8])).save(path)
+    loaded = MDNRegressor.load(path)
+    assert (loaded.objective, loaded.callbacks, loaded.hidden_sizes) == ("nll", (), (8,))
+    # Objects without a name: the model predicts, but says what it lacks to be fitted again.
+    model.set_params(objective=NGEM(damping=0.5), optimizer=optax.adam(1e-3)).save(path)
+    loaded = MDNRegressor.load(path)
+    assert np.array_equal(loaded.predict(x), one.predict(x))
     with pytest.raises(ValueError, match=r"objective must be one of .*got 'unsaved'"):
         loaded.fit(x, y)
-    own = tiny(network=lambda row: jnp.tile(row, 3), init="random", max_epochs=1).fit(x, y)
     with pytest.raises(ValueError, match="our own networks only"):
-        own.save(tmp_path / "model")
+        model.set_params(network=lambda row: row).save(path)
     with pytest.raises(NotFittedError):
-        tiny().save(tmp_path / "model")
+        tiny().save(path)
 
 
 def test_it_works_with_the_settings_that_users_have():
@@ -649,8 +661,7 @@ def test_it_works_with_the_settings_that_users_have():
         p = model.fit(x, y).predict(x)
         assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
         assert model.predict(x.astype(np.float32)).dtype == np.float32
-        assert np.isfinite(model.predict_interval(x[:3])[:, 0]).all()
-        assert model.sample(x, 2).shape == (2, 120)
+        assert np.isfinite(model.predict_quantiles(x[:3], [0.1, 0.9])).all()
         assert str(model.predict_distribution(x).logits.dtype) == "float32"
         """
     done = subprocess.run(

@@ -63,9 +63,18 @@ def read(
         metadata = _metadata(content)
         arrays = load(content)
         body = json.loads(metadata[_KEY])
+        # Some damage leaves the meaning as it was, such as 1e-5 turned to 1E-5; refuse it as well.
+        same_text = json.dumps(body) == metadata[_KEY]
         claimed, written = body["kind"], body["version"]
         header, checksum = body["header"], body.pop("sha256")
-    except (SafetensorError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+    except (
+        SafetensorError,
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,  # of JSON that is nested without end
+    ) as error:
         raise FileError(
             f"{path} must be a file of kind {kind!r} written by ngem, got something else or a "
             f"damaged one ({type(error).__name__}: {error}); restore it from a copy."
@@ -76,7 +85,7 @@ def read(
         raise FileError(
             f"{path} must be of version {version} or older, got version {written!r}; upgrade ngem."
         )
-    if checksum != _checksum(arrays, body):
+    if not same_text or checksum != _checksum(arrays, body):
         raise FileError(
             f"{path} must match its checksum, got other contents: the file was damaged or edited; "
             "restore it from a copy or train again."

@@ -21,8 +21,10 @@ class Table(NamedTuple):
     weights: Float[np.ndarray, " batch"] | None = None
 
     def take(self, rows: np.ndarray) -> "Table":
-        """Return some of the rows."""
+        """Return some of the rows; weights that are all equal say nothing and go."""
         weights = None if self.weights is None else self.weights[rows]
+        if weights is not None and np.all(weights == weights[:1]):
+            weights = None
         return Table(self.x[rows], self.y[rows], weights)
 
 

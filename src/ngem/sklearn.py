@@ -416,24 +416,24 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         _check_finite(f"{name}y", targets)
         columns = targets[:, None] if targets.ndim == 1 else targets
         _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
-        weights = None if sample_weight is None else _read_weights(sample_weight, x)
-        table = Table(x, columns, weights)
-        return table if weights is None else table.take(weights > 0), targets.ndim
+        table = Table(x, columns)
+        if sample_weight is not None:
+            weights = _read_weights(sample_weight, x)
+            table = Table(x, columns, weights).take(np.flatnonzero(weights))
+        return table, targets.ndim
 
     def _like_targets(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.target_ndim_ == 1 else values
 
 
-def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray | None:
-    """Return weights with a mean of one over the rows that count, or None where all are equal."""
+def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
+    """Return weights with a mean of one over the rows that count."""
     weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
     if np.count_nonzero(weights) < 2:
         raise ValueError(
             "sample_weight must be positive for at least two rows, got non-zero weights for "
             f"{np.count_nonzero(weights)}; leave it out to count all rows alike."
         )
-    if np.all(weights == weights[0]):
-        return None
     return weights / weights[weights > 0].mean()
 
 

@@ -366,28 +366,37 @@ def _step(static, plan, data, hyper, steps, state, batch):
         shrink = jnp.minimum(1.0, plan.clip_norm / jnp.maximum(norm, 1e-30))
         grads = jax.tree.map(lambda leaf: leaf * shrink, grads)
 
-    def advance(state):
-        network = eqx.combine(state.params, static)
+    def advance(moving):
+        params, optimizer_state, average = moving
+        network = eqx.combine(params, static)
         optimizer = _optimizer(plan, rate, network)
         extra = {}
         if plan.optimizer == "kfac":
             extra["curvature"] = _curvature(network, x, key)
-        updates, optimizer_state = optimizer.update(grads, state.optimizer, state.params, **extra)
+        updates, optimizer_state = optimizer.update(grads, optimizer_state, params, **extra)
         params = jax.tree.map(
             lambda p, u: p + u - (rate * hyper.weight_decay * p if p.ndim > 1 else 0.0),
-            state.params,
+            params,
             updates,
         )
-        average = state.average
         if plan.ema is not None:
             # Early on the average is short, so that it does not drag the start along.
             count = state.step.astype(y.dtype)
             decay = jnp.minimum(plan.ema, (1 + count) / (10 + count))
             average = jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, params)
-        return state._replace(params=params, optimizer=optimizer_state, average=average)
+        return params, optimizer_state, average
 
-    state = jax.lax.cond(sound, advance, lambda state: state, state)
+    moving = (state.params, state.optimizer, state.average)
+    if plan.optimizer in ("soap", "kfac"):
+        moved = jax.lax.cond(sound, advance, lambda moving: moving, moving)
+    else:
+        # Fused with the update itself, where a branch would break the program in two.
+        moved = _select(sound, advance(moving), moving)
+    params, optimizer_state, average = moved
     state = state._replace(
+        params=params,
+        optimizer=optimizer_state,
+        average=average,
         step=state.step + 1,
         skipped=state.skipped + ~sound,
         skipped_in_a_row=jnp.where(sound, 0, state.skipped_in_a_row + 1),

@@ -14,8 +14,8 @@ DEFAULT_LEARNING_RATES = {
     "sgd": 1e-2,
     "adam": 3e-3,
     "adamw": 3e-3,
-    "muon": 3e-3,
-    "soap": 3e-3,
+    "muon": 1e-2,
+    "soap": 1e-2,
     "kfac": 1e-2,
 }
 

@@ -1,0 +1,21 @@
+"""What the estimator's defaults work out to."""
+
+import pytest
+
+from ngem import MDNRegressor
+from ngem._settings import max_epochs, plan
+
+
+@pytest.mark.parametrize(("n_rows", "epochs"), [(5, 1000), (900, 1000), (7373, 172), (10**6, 40)])
+def test_the_length_of_training_follows_from_the_rows(n_rows, epochs):
+    settings = MDNRegressor().get_params()
+    assert max_epochs(settings, n_rows) == epochs
+    assert plan(settings, n_rows).patience == -(-epochs // 5)
+
+
+def test_what_the_user_asks_for_is_kept():
+    settings = MDNRegressor(max_epochs=7, patience=3).get_params()
+    assert max_epochs(settings, 10**6) == 7
+    assert plan(settings, 10**6).patience == 3
+    assert plan({**settings, "early_stopping": False}, 100).patience is None
+    assert plan(settings, 100).power == (0.5, 0.0, 1.0)
