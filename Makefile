@@ -11,6 +11,8 @@ export OPENBLAS_NUM_THREADS ?= 1
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
 
+# One thread of XLA per test process: there are as many of those as cores.
+test: export NPROC ?= 1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
 

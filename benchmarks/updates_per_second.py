@@ -3,13 +3,18 @@
     python benchmarks/updates_per_second.py [--out docs/results/updates_per_second.json]
 
 Adam, 2 x 128 GELU, K = 3, 8 features, 1 target, batch 128, 6,528 rows. Ratios within one run: the
-methods take turns, and medians of the repeats are compared. PyTorch runs eagerly on one thread,
-which is its fastest for matrices this small, and is skipped where it is not installed.
+methods take turns, and medians of the repeats are compared. Each method has a process of its own,
+since a process fixes its number of threads once: "one thread" rows have `NPROC=1` in the
+environment, which is XLA's name for it; PyTorch runs eagerly on one thread, its fastest for matrices
+this small, and is skipped where it is not installed.
 """
 
 import argparse
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,46 +94,102 @@ def eager_torch() -> Callable[[int], float]:
     return run
 
 
+METHODS: dict[str, Callable[[], Callable[[int], float]]] = {
+    "ngem, one thread": lambda: ours(NGEM(), seeds=1, together=False),
+    "nll, one thread": lambda: ours(NLL(), seeds=1, together=False),
+    "ngem, all threads": lambda: ours(NGEM(), seeds=1, together=False),
+    "ngem, five seeds in sequence": lambda: ours(NGEM(), seeds=SEEDS, together=False),
+    "ngem, five seeds in sequence, one thread": lambda: ours(NGEM(), seeds=SEEDS, together=False),
+    "ngem, five seeds together": lambda: ours(NGEM(), seeds=SEEDS, together=True),
+    "nll, five seeds together": lambda: ours(NLL(), seeds=SEEDS, together=True),
+    "nll, eager PyTorch, one thread": eager_torch,
+}
+
+RATIOS = {
+    "ngem / nll": ("ngem, one thread", "nll, one thread"),
+    "ngem / eager PyTorch, one thread each": ("ngem, one thread", "nll, eager PyTorch, one thread"),
+    "ngem with all threads / eager PyTorch": (
+        "ngem, all threads",
+        "nll, eager PyTorch, one thread",
+    ),
+    "five seeds together / in sequence": (
+        "ngem, five seeds together",
+        "ngem, five seeds in sequence",
+    ),
+    "five seeds together / in sequence on one thread": (
+        "ngem, five seeds together",
+        "ngem, five seeds in sequence, one thread",
+    ),
+}
+
+
+class Worker:
+    """A process that holds one method and measures it when asked."""
+
+    def __init__(self, name: str):
+        threads = {"NPROC": "1"} if "one thread" in name else {}
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--worker", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | threads,
+        )
+
+    def measure(self, epochs: int) -> float:
+        """Return updates per second over some epochs."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(epochs, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """Let the process end."""
+        self.process.communicate()
+
+
+def work(name: str) -> None:
+    """Answer each number of epochs on standard input with updates per second."""
+    run = METHODS[name]()
+    for line in sys.stdin:
+        print(run(int(line)), flush=True)
+
+
 def main() -> None:
     """Measure in turns, print medians and ratios, write them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/results/updates_per_second.json"))
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--worker", choices=METHODS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    methods = {
-        "ngem, one seed": ours(NGEM(), seeds=1, together=False),
-        "nll, one seed": ours(NLL(), seeds=1, together=False),
-        "ngem, five seeds in sequence": ours(NGEM(), seeds=SEEDS, together=False),
-        "ngem, five seeds together": ours(NGEM(), seeds=SEEDS, together=True),
-        "nll, five seeds together": ours(NLL(), seeds=SEEDS, together=True),
-    }
+    if arguments.worker is not None:
+        work(arguments.worker)
+        return
+    names = list(METHODS)
     if importlib.util.find_spec("torch") is None:
         print("PyTorch is not installed: its row is left out.")
-    else:
-        methods["nll, eager PyTorch, one seed"] = eager_torch()
-    samples = {name: [] for name in methods}
+        names.remove("nll, eager PyTorch, one thread")
+    workers = {name: Worker(name) for name in names}
+    samples: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(arguments.repeats):
-        for name, run in methods.items():
-            samples[name].append(run(arguments.epochs))
+        for name, worker in workers.items():
+            samples[name].append(worker.measure(arguments.epochs))
+    for worker in workers.values():
+        worker.close()
     result = {
         name: {"median": float(np.median(v)), "low": min(v), "high": max(v)}
         for name, v in samples.items()
     }
     for name, row in result.items():
         spread = f"{row['low']:,.0f} to {row['high']:,.0f}"
-        print(f"{name:32s} {row['median']:8,.0f} updates/s ({spread})")
-    ratio = lambda a, b: result[a]["median"] / result[b]["median"]  # noqa: E731
+        print(f"{name:42s} {row['median']:8,.0f} updates/s ({spread})")
     ratios = {
-        "ngem / nll, one seed": ratio("ngem, one seed", "nll, one seed"),
-        "five seeds together / in sequence": ratio(
-            "ngem, five seeds together", "ngem, five seeds in sequence"
-        ),
+        name: result[a]["median"] / result[b]["median"]
+        for name, (a, b) in RATIOS.items()
+        if b in result
     }
-    if "nll, eager PyTorch, one seed" in result:
-        ratios["ngem / eager PyTorch"] = ratio("ngem, one seed", "nll, eager PyTorch, one seed")
     for name, value in ratios.items():
-        print(f"{name:36s} {value:.2f}")
+        print(f"{name:50s} {value:.2f}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     report = {"jax": jax.__version__, "updates per second": result, "ratios": ratios}
     arguments.out.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,5 +1,6 @@
 """What exists: one entry per family and per objective. The laws run over these tables."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -43,6 +44,7 @@ FAMILIES = {
 }
 
 
+@partial(jax.jit, static_argnums=(0, 1, 3, 4))
 def random_params(family: AbstractFamily, dim: int, key, shape=(), dtype=jnp.float64):
     """Return parameters with leading axes `shape`."""
     raw = 0.7 * jax.random.normal(key, (*shape, family.num_raw(dim)), dtype)
@@ -52,6 +54,7 @@ def random_params(family: AbstractFamily, dim: int, key, shape=(), dtype=jnp.flo
     return constrain(raw)
 
 
+@partial(jax.jit, static_argnums=0, static_argnames=("batch", "comp", "dim", "dtype"))
 def random_mixture(family, key, *, batch=(), comp=3, dim=2, dtype=jnp.float64) -> Mixture:
     """Return a mixture with well-spread weights and overlapping components."""
     logits_key, params_key = jax.random.split(key)

@@ -6,7 +6,6 @@ block, on its way from the likelihood back to the network, in closed form.
 """
 
 import abc
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float
 
 from . import _errors
 from ._types import LocationScale, Power
-from .families import AbstractFamily
+from .families import AbstractFamily, power_of
 
 Logits = Float[Array, "*batch comp"]
 TracedPower = Float[Array, ""]
@@ -130,11 +129,11 @@ class CompleteDataFisher(AbstractMetric):
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:
-        """Return the damped weights to the power -power without leaving log space."""
-        log_weights = jax.nn.log_softmax(logits, axis=-1)
+        """Return the damped weights to the power -power; undamped ones only in log space."""
         if self.damping > 0:
-            floor = jnp.full_like(log_weights, math.log(self.damping))
-            log_weights = jnp.logaddexp(log_weights, floor) - math.log1p(self.damping)
+            damped = (jax.nn.softmax(logits, axis=-1) + self.damping) / (1 + self.damping)
+            return 1 / power_of(damped, power)
+        log_weights = jax.nn.log_softmax(logits, axis=-1)
         return jnp.exp(-jnp.asarray(power, log_weights.dtype) * log_weights)
 
 

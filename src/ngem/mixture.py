@@ -26,6 +26,8 @@ _TAIL = 1e-9
 class Mixture(eqx.Module):
     """sum_k weight_k f(y; params_k), equation (2), one pytree for a whole batch of rows.
 
+    What is computed is compiled once per shape, so that a call is one program, whoever calls.
+
     Attributes:
         logits: Unnormalised log weights, (..., components).
         components: Parameters of the components, leading axes (..., components).
@@ -65,16 +67,19 @@ class Mixture(eqx.Module):
         """Weights, summing to one."""
         return jax.nn.softmax(self.logits, axis=-1)
 
+    @eqx.filter_jit
     def log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
         """Return the log density of one target per row, equation (14)."""
         top, joint = log_joint(self.family, self.log_weights, self.components, y)
         return top + jax.nn.logsumexp(joint, axis=-1)
 
+    @eqx.filter_jit
     def responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
         """Return the posterior probability of each component, equation (15)."""
         _, joint = log_joint(self.family, self.log_weights, self.components, y)
         return jax.nn.softmax(joint, axis=-1)
 
+    @eqx.filter_jit
     def sample(self, key: PRNGKeyArray, shape: Sequence[int] = ()) -> Float[Array, "*draws dim"]:
         """Return independent draws, shape + batch_shape + (dim,)."""
         pick_key, draw_key = jax.random.split(key)
@@ -86,15 +91,18 @@ class Mixture(eqx.Module):
             draw = jax.vmap(draw)
         return draw(chosen, jax.random.split(draw_key, rows))
 
+    @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
         """Return the expectation of each row."""
         means = self._per_component(self.family.mean)
         return jnp.sum(self.weights[..., None] * means, axis=-2)
 
+    @eqx.filter_jit
     def component_variance(self) -> Float[Array, "*batch comp dim"]:
         """Return each component's variance of each target column."""
         return self._per_component(self.family.variance)
 
+    @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
         means = self._per_component(self.family.mean)
@@ -102,6 +110,7 @@ class Mixture(eqx.Module):
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + spread), axis=-2)
 
+    @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
         """Return the covariance matrix of each row."""
         offset = self._per_component(self.family.mean) - self.mean()[..., None, :]
@@ -109,6 +118,7 @@ class Mixture(eqx.Module):
         outer = offset[..., :, None] * offset[..., None, :]
         return jnp.sum(self.weights[..., None, None] * (within + outer), axis=-3)
 
+    @eqx.filter_jit
     def weight_entropy(self) -> Float[Array, "*batch"]:
         """Return -sum_k weight_k log weight_k, the paper's measure of collapse."""
         return jnp.sum(jax.scipy.special.entr(self.weights), axis=-1)
@@ -142,7 +152,6 @@ class Mixture(eqx.Module):
         _errors.check_fraction("q", q)
         return self._quantile(jnp.asarray(q, self.logits.dtype))
 
-    # Root finders are slow to trace: compiled once per shape, whoever calls.
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
         bounds = self._component_quantiles(q)

@@ -149,9 +149,10 @@ class MixtureNetwork(eqx.Module):
                 f"components over {self.dim} target columns, got shape {raw.shape}; "
                 "size its last layer by MixtureNetwork.num_raw."
             )
-        rows = raw[self.n_components :].reshape(self.n_components, -1)
+        logits, rest = jax.lax.split(raw, (self.n_components, self.num_raw - self.n_components))
+        rows = rest.reshape(self.n_components, -1)
         components = jax.vmap(lambda row: self.family.constrain(row, self.dim))(rows)
-        return Mixture(raw[: self.n_components], components, self.family)
+        return Mixture(logits, components, self.family)
 
     def to_raw(self, mixture: Mixture) -> Float[Array, " raw"]:
         """Return the raw outputs that stand for a mixture."""

@@ -1,6 +1,6 @@
 """Component distributions, one per file; adding one is a file, a line here and a test case."""
 
-from .base import AbstractFamily, AbstractLocationScale
+from .base import AbstractFamily, AbstractLocationScale, power_of
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian
 from .logistic import Logistic
@@ -14,4 +14,5 @@ __all__ = [
     "DiagonalGaussian",
     "FullGaussian",
     "Logistic",
+    "power_of",
 ]

@@ -167,7 +167,10 @@ class AbstractLocationScale(AbstractFamily):
         return 2 * dim
 
     def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
-        return LocationScale(raw[:dim], self.positive(raw[dim:]))
+        # A split, not slices: its gradient is one concatenation, where slices would each be padded
+        # with zeros and added up.
+        mean, spread = jax.lax.split(raw, (dim, dim))
+        return LocationScale(mean, self.positive(spread))
 
     def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
         return jnp.concatenate([params.mean, self.raw_positive(params.scale)])

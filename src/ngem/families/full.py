@@ -40,8 +40,9 @@ class FullGaussian(AbstractFamily):
 
     def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
         rows, cols = jnp.tril_indices(dim, -1)
-        diagonal = jnp.diag(self.positive(raw[dim : 2 * dim]))
-        return LocationScale(raw[:dim], diagonal.at[rows, cols].set(raw[2 * dim :]))
+        mean, spread, below = jax.lax.split(raw, (dim, dim, len(rows)))
+        diagonal = jnp.diag(self.positive(spread))
+        return LocationScale(mean, diagonal.at[rows, cols].set(below))
 
     def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
         rows, cols = jnp.tril_indices(params.mean.shape[0], -1)

@@ -3,6 +3,7 @@
 import abc
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -46,13 +47,24 @@ class AbstractObjective(abc.ABC):
         (y,) = _errors.as_float_arrays(y=y)
         y = y.astype(_errors.widest(y.dtype, mixture.logits.dtype))
         rows = _errors.check_target(mixture.batch_shape, mixture.dim, y)
-        losses = self.losses(mixture, y, power)
+        losses = _compiled_losses(self, mixture, y, power)
         if weights is None:
             return jnp.mean(losses)
         (share,) = _errors.as_float_arrays(weights=weights)
         _errors.check_weights(rows, share)
         share = share.astype(losses.dtype)
         return jnp.sum(share * losses) / jnp.sum(share)
+
+
+@eqx.filter_jit
+def _compiled_losses(
+    objective: AbstractObjective,
+    mixture: Mixture,
+    y: Float[Array, "*rows dim"],
+    power: Power | None,
+) -> Float[Array, "*rows"]:
+    """Return the losses as one program, so that a loop without jit is not slow."""
+    return objective.losses(mixture, y, power)
 
 
 def negative_log_likelihood(
