@@ -1,4 +1,4 @@
-"""Data sets, as numpy arrays."""
+"""Data sets that are drawn from a density we know."""
 
 from typing import NamedTuple
 

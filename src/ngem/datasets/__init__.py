@@ -1,0 +1,23 @@
+"""Data sets, as numpy arrays: generated, UCI regression and MNIST."""
+
+from .files import DataError, local_path
+from .generated import TwoGaussians, TwoSinusoids, two_gaussians, two_sinusoids
+from .mnist import load_mnist
+from .splits import RandomSplit, random_split
+from .uci import Split, Table, load_uci, uci_splits
+
+__all__ = [
+    "DataError",
+    "RandomSplit",
+    "Split",
+    "Table",
+    "TwoGaussians",
+    "TwoSinusoids",
+    "load_mnist",
+    "load_uci",
+    "local_path",
+    "random_split",
+    "two_gaussians",
+    "two_sinusoids",
+    "uci_splits",
+]

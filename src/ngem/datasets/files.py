@@ -1,0 +1,205 @@
+"""Data files: where each one lies and that its bytes are the published ones.
+
+`registry.tsv` names every file with its length, its sha256 and a public address pinned to a commit.
+A file whose sha256 differs is never used, wherever it comes from.
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DATA_DIR = "NGEM_DATA_DIR"
+RETRIES = 3
+
+# Told how many bytes of the file have come so far.
+Report = Callable[[int], None]
+
+
+class DataError(RuntimeError):
+    """A data file that is missing, damaged or cannot be fetched."""
+
+
+class Entry(NamedTuple):
+    """What the registry says of one file."""
+
+    file: str
+    bytes: int
+    sha256: str
+    url: str
+
+
+@cache
+def registry() -> dict[str, Entry]:
+    """Return every known file by its name, such as `uci/yacht/data.txt`."""
+    text = Path(__file__).with_name("registry.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines()[1:]]
+    return {file: Entry(file, int(size), sha256, url) for file, size, sha256, url in rows}
+
+
+def local_path(file: str, *, report: Report | None = None) -> Path:
+    """Return the path of a file that has been checked, downloading it if need be.
+
+    The directory NGEM_DATA_DIR comes first, then the cache of earlier downloads, then the network.
+
+    Args:
+        file: A name from the registry.
+        report: Called during a download with the number of bytes so far.
+
+    Raises:
+        DataError: If the file is damaged or cannot be had.
+    """
+    entry = _entry(file)
+    own = data_directory()
+    if own is not None and (own / file).is_file():
+        return _checked(own / file, entry)
+    return _download(entry, report)
+
+
+def find(file: str) -> Path | None:
+    """Return where a file lies, good or damaged, without downloading; None if nowhere."""
+    places = [data_directory(), _cache_directory() if _has_pooch() else None]
+    for place in places:
+        if place is not None and (place / file).is_file():
+            return place / file
+    return None
+
+
+def is_good(path: Path, file: str) -> bool:
+    """Return whether a file on disk has the published bytes."""
+    return _sha256(path) == _entry(file).sha256
+
+
+def data_directory() -> Path | None:
+    """Return the directory that NGEM_DATA_DIR names, None if it is not set."""
+    value = os.environ.get(DATA_DIR)
+    if not value:
+        return None
+    # A typing error here would otherwise start a download, and go unnoticed.
+    if not Path(value).is_dir():
+        raise DataError(
+            f"{DATA_DIR} must name a directory with data files, got {value!r}, which is none; "
+            "correct it, or unset it to download instead."
+        )
+    return Path(value)
+
+
+def _entry(file: str) -> Entry:
+    if file not in registry():
+        raise ValueError(
+            f"file must be one of the {len(registry())} in the registry, such as "
+            f"'uci/yacht/data.txt', got {file!r}; `ngem data list` shows the data sets."
+        )
+    return registry()[file]
+
+
+def _checked(path: Path, entry: Entry) -> Path:
+    found = _sha256(path)
+    if found == entry.sha256:
+        return path
+    raise DataError(
+        f"{path} must have {entry.bytes} bytes with sha256 {entry.sha256}, got "
+        f"{path.stat().st_size} bytes with {found}: the file is damaged or another version; "
+        f"replace it, or delete it to download it from {entry.url}."
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _has_pooch() -> bool:
+    return importlib.util.find_spec("pooch") is not None
+
+
+def _cache_directory() -> Path:
+    import pooch
+
+    return Path(pooch.os_cache("ngem"))
+
+
+def _download(entry: Entry, report: Report | None) -> Path:
+    """Return the path in the cache; what pooch refuses or leaves half done is not kept there."""
+    if not _has_pooch():
+        raise DataError(
+            f"{entry.file} must be downloaded, which needs the package pooch, got none; "
+            f'pip install "ngem[data]", or set {DATA_DIR} to a directory that holds the file.'
+        )
+    import pooch
+    import requests
+
+    store = pooch.create(
+        path=_cache_directory(),
+        base_url="",
+        registry={entry.file: f"sha256:{entry.sha256}"},
+        urls={entry.file: entry.url},
+        retry_if_failed=RETRIES,
+    )
+    # Pooch takes any object with a bar's methods, which its annotations leave out.
+    bar: Any = False if report is None else _Bar(report)
+    downloader: Any = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16)
+    try:
+        with _quiet(pooch.get_logger()):
+            return Path(store.fetch(entry.file, downloader=downloader))
+    # In this order: errors of requests are OSErrors, and some are ValueErrors as well.
+    except requests.RequestException as error:
+        raise DataError(
+            f"{entry.file} must come whole from {entry.url}, got {type(error).__name__} in each "
+            f"of {RETRIES + 1} attempts ({error}); try again later, or fetch the data where there "
+            f"is a network and set {DATA_DIR} to a directory that holds it."
+        ) from error
+    except ValueError as error:
+        raise DataError(
+            f"{entry.file} must have sha256 {entry.sha256}, got other contents from {entry.url} "
+            f"in each of {RETRIES + 1} attempts, and kept none; something on the way may alter "
+            f"downloads: try another network, or set {DATA_DIR} to a directory with a good copy."
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{entry.file} needs {entry.bytes} bytes in {store.path}, got: {error}; make room or "
+            f"give permission there, or set {DATA_DIR} to a directory that holds the file."
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Keep pooch from a line per file: progress and errors say it better."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+class _Bar:
+    """What pooch asks of a progress bar, turned into calls of `report`."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.total = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, value: int) -> None:
+        # Pooch sets this when an attempt begins, and so a retry starts from nothing.
+        self._total, self._seen = value, 0
+
+    def update(self, amount: int) -> None:
+        self._seen = min(self._seen + amount, self._total)
+        self._report(self._seen)
+
+    def reset(self) -> None:
+        self._seen = 0
+
+    def close(self) -> None:
+        pass
