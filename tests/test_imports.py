@@ -14,7 +14,7 @@ SOURCE = Path(ngem.__file__).parent
 # Top to bottom; a module imports only from rows below its own. docs/architecture.md shows the same.
 LAYERS = [
     ["cli"],
-    ["demo"],
+    ["demo", "data_command"],
     ["plotting"],
     ["repro", "sklearn"],
     ["model_files", "diagnostics"],
@@ -72,6 +72,8 @@ def test_imports_point_down(path, parts):
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"files"}),
         ("tensorboardX", {"callbacks"}),
+        ("pooch", {"datasets"}),
+        ("requests", {"datasets"}),
     ],
 )
 def test_each_library_has_its_home(library, homes):

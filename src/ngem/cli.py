@@ -1,5 +1,7 @@
 """The `ngem` command: thin, and each subcommand imports what it needs when it runs."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Mixture density networks trained by natural gradient expectation maximization.",
 )
+
+data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch and verify their files.")
+app.add_typer(data, name="data")
 
 
 def _version(value: bool) -> bool:
@@ -44,6 +49,62 @@ def demo(
     from .demo import run_demo
 
     run_demo(out, epochs=epochs)
+
+
+@data.command("list")
+def data_list() -> None:
+    """Show every data set, its size, how much of it is here, and its licence.
+
+    Example: ngem data list
+    """
+    from .data_command import show_list
+
+    with _readable_errors():
+        show_list()
+
+
+@data.command("fetch")
+def data_fetch(
+    names: Annotated[list[str], typer.Argument(help="Names of data sets, or all.")],
+) -> None:
+    """Download what is not here yet, and check every file.
+
+    Files in the directory NGEM_DATA_DIR come first. Running this again goes on after an error.
+
+    Example: ngem data fetch energy yacht
+    """
+    from .data_command import fetch
+
+    with _readable_errors():
+        fetch(names)
+
+
+@data.command("verify")
+def data_verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of data sets; all that is here if none.")
+    ] = None,
+) -> None:
+    """Check every file that is here; fail if one is damaged, or if a named set is not complete.
+
+    Example: ngem data verify mnist
+    """
+    from .data_command import verify
+
+    with _readable_errors():
+        verify(names or [])
+
+
+@contextlib.contextmanager
+def _readable_errors() -> Iterator[None]:
+    """Turn an error that is the user's to mend into one paragraph and a failing exit."""
+    from .datasets import DataError
+
+    try:
+        yield
+    except (DataError, ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def main() -> None:

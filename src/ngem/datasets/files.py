@@ -10,12 +10,13 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 DATA_DIR = "NGEM_DATA_DIR"
 RETRIES = 3
+TIMEOUT = 30.0  # seconds without a byte
 
 # Told how many bytes of the file have come so far.
 Report = Callable[[int], None]
@@ -141,9 +142,7 @@ def _download(entry: Entry, report: Report | None) -> Path:
         urls={entry.file: entry.url},
         retry_if_failed=RETRIES,
     )
-    # Pooch takes any object with a bar's methods, which its annotations leave out.
-    bar: Any = False if report is None else _Bar(report)
-    downloader: Any = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16)
+    downloader: Any = partial(_stream, limit=entry.bytes, report=report)
     try:
         with _quiet(pooch.get_logger()):
             return Path(store.fetch(entry.file, downloader=downloader))
@@ -167,6 +166,26 @@ def _download(entry: Entry, report: Report | None) -> Path:
         ) from error
 
 
+def _stream(url: str, path: str, _pooch: object, *, limit: int, report: Report | None) -> None:
+    """Write what an address gives to a file.
+
+    Pooch's own downloader leaves the connection open after an error, and reads without end from a
+    server that sends without end.
+    """
+    import requests
+
+    count = 0
+    with requests.get(url, stream=True, timeout=TIMEOUT) as response, open(path, "wb") as file:
+        response.raise_for_status()
+        for chunk in response.iter_content(1 << 16):
+            count += len(chunk)
+            if count > limit:
+                raise ValueError(f"{url} must give {limit} bytes, got more.")
+            file.write(chunk)
+            if report is not None:
+                report(count)
+
+
 @contextlib.contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
     """Keep pooch from a line per file: progress and errors say it better."""
@@ -176,30 +195,3 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-class _Bar:
-    """What pooch asks of a progress bar, turned into calls of `report`."""
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self.total = 0
-
-    @property
-    def total(self) -> int:
-        return self._total
-
-    @total.setter
-    def total(self, value: int) -> None:
-        # Pooch sets this when an attempt begins, and so a retry starts from nothing.
-        self._total, self._seen = value, 0
-
-    def update(self, amount: int) -> None:
-        self._seen = min(self._seen + amount, self._total)
-        self._report(self._seen)
-
-    def reset(self) -> None:
-        self._seen = 0
-
-    def close(self) -> None:
-        pass

@@ -54,3 +54,22 @@ def two_sinusoids(
     first = round(n_points * weights[0])
     sign = np.repeat([1.0, -1.0], [first, n_points - first])[:, None]
     return TwoSinusoids(x, np.pi * sign * np.sin(x) + noise * rng.standard_normal(x.shape))
+
+
+class InverseSine(NamedTuple):
+    """Features and targets on an S-shaped curve: up to three targets for a feature."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def inverse_sine(n_points: int = 1000, *, noise: float = 0.1, seed: int = 0) -> InverseSine:
+    """Return Bishop's inverse problem (Mixture Density Networks, 1994).
+
+    y ~ U(0, 1) and x = y + 0.3 sin(2 pi y) + U(-noise, noise). The way back from x to y has
+    several answers, and their mean is none of them.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(0, 1, (n_points, 1))
+    x = y + 0.3 * np.sin(2 * np.pi * y) + rng.uniform(-noise, noise, y.shape)
+    return InverseSine(x, y)
