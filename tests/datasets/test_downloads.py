@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 
@@ -152,6 +153,13 @@ def test_a_server_that_falls_silent_is_given_up(server, tmp_path, monkeypatch):
     server.plan += ["stall"]
     assert local_path(FILE).read_bytes() == CONTENT[FILE]
     assert len(server.requests) == 2
+
+
+def test_threads_share_a_download(server):
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(local_path, [FILE] * 8))
+    assert [path.read_bytes() for path in paths] == [CONTENT[FILE]]
+    assert server.requests == [FILE]
 
 
 def test_a_damaged_file_in_the_cache_is_fetched_again(server):

@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -17,6 +18,9 @@ from typing import Any, NamedTuple
 DATA_DIR = "NGEM_DATA_DIR"
 RETRIES = 3
 TIMEOUT = 30.0  # seconds without a byte
+
+# Threads that want the same file then fetch it once.
+_ONE_AT_A_TIME = threading.Lock()
 
 # Told how many bytes of the file have come so far.
 Report = Callable[[int], None]
@@ -135,8 +139,9 @@ def _download(entry: Entry, report: Report | None) -> Path:
     import pooch
     import requests
 
+    place = _cache_directory()
     store = pooch.create(
-        path=_cache_directory(),
+        path=place,
         base_url="",
         registry={entry.file: f"sha256:{entry.sha256}"},
         urls={entry.file: entry.url},
@@ -144,7 +149,9 @@ def _download(entry: Entry, report: Report | None) -> Path:
     )
     downloader: Any = partial(_stream, limit=entry.bytes, report=report)
     try:
-        with _quiet(pooch.get_logger()):
+        with _ONE_AT_A_TIME, _quiet(pooch.get_logger()):
+            # Pooch fails where another process makes the directory at the same moment.
+            (place / entry.file).parent.mkdir(parents=True, exist_ok=True)
             return Path(store.fetch(entry.file, downloader=downloader))
     # In this order: errors of requests are OSErrors, and some are ValueErrors as well.
     except requests.RequestException as error:
@@ -161,7 +168,7 @@ def _download(entry: Entry, report: Report | None) -> Path:
         ) from error
     except OSError as error:
         raise DataError(
-            f"{entry.file} needs {entry.bytes} bytes in {store.path}, got: {error}; make room or "
+            f"{entry.file} needs {entry.bytes} bytes in {place}, got: {error}; make room or "
             f"give permission there, or set {DATA_DIR} to a directory that holds the file."
         ) from error
 
