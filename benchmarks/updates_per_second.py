@@ -5,8 +5,8 @@
 Adam, 2 x 128 GELU, K = 3, 8 features, 1 target, batch 128, 6,528 rows. Ratios within one run: the
 methods take turns, and medians of the repeats are compared. Each method has a process of its own,
 since a process fixes its number of threads once: "one thread" rows have `NPROC=1` in the
-environment, which is XLA's name for it; PyTorch runs eagerly on one thread, its fastest for matrices
-this small, and is skipped where it is not installed.
+environment, which is XLA's name for it; PyTorch runs eagerly on one thread, its fastest for
+matrices this small, and is skipped where it is not installed.
 """
 
 import argparse
@@ -138,7 +138,8 @@ class Worker:
 
     def measure(self, epochs: int) -> float:
         """Return updates per second over some epochs."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         print(epochs, file=self.process.stdin, flush=True)
         return float(self.process.stdout.readline())
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from . import _errors, univariate
+from ._conditions import Condition, spread
 from ._types import LocationScale
 from .families import AbstractFamily, DiagonalGaussian, FullGaussian
 
@@ -291,13 +292,21 @@ def log_joint(
     log_weights: Float[Array, "*batch comp"],
     components: LocationScale,
     y: Float[Array, "*rows dim"],
+    condition: Condition = None,
 ) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
     """Return the largest log density of a row, and log(weight_k f_k(y)) less that.
+
+    Where a condition is given, weights and components are those of distinct conditions, and it says
+    which of them each row of y belongs to.
 
     Far from every component log densities are huge; were the weights added to them as they are,
     they would drown in rounding, and with them the responsibilities.
     """
-    log_density = over_rows(family.log_prob, components, y, event_rank=1)
+    if condition is None:
+        log_density = over_rows(family.log_prob, components, y, event_rank=1)
+    else:
+        log_density = family.log_prob_by_condition(components, y, condition)
+        log_weights = spread(log_weights, condition)
     top = jnp.max(jax.lax.stop_gradient(log_density), axis=-1)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     return top, jnp.broadcast_to(log_weights, log_density.shape) + (log_density - top[..., None])

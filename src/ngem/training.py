@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from . import _errors
 from .mixture import Mixture
 from .nn import MixtureNetwork, hidden_matrices, output_gradient, tapped
-from .objectives import NGEM, AbstractObjective
+from .objectives import NGEM, NLL, AbstractObjective
 from .optimizers import (
     DEFAULT_LEARNING_RATES,
     DEFAULT_WEIGHT_DECAY,
@@ -30,6 +30,9 @@ _CHUNK = 64
 
 #: Seconds that a chunk should take, so that progress is visible and a stop is prompt.
 _CHUNK_SECONDS = 0.25
+
+#: Parameters beyond which a branch costs less than choosing between two copies of everything.
+_LARGE_NETWORK = 100_000
 
 #: Streams of randomness within a run: the order of rows, and all that is drawn in a step.
 _ORDER, _NOISE = 0, 1
@@ -76,11 +79,22 @@ class Plan:
 
 
 class Data(NamedTuple):
-    """Rows to learn from: features, targets and, where they differ, weights."""
+    """Rows to learn from: features, targets and, where they differ, weights.
 
-    x: Float[Array, "batch features"]
+    Where few conditions repeat over many rows, `x` may hold each once and `condition` say which of
+    them belongs to which target. The network then runs on the distinct ones only, forward and
+    backward, for exactly the same gradient. `condense` makes this form of data that allow it.
+    """
+
+    x: Float[Array, "conditions features"]
     y: Float[Array, "batch dim"]
     weights: Float[Array, " batch"] | None = None
+    condition: Int[Array, " batch"] | None = None
+
+    @property
+    def rows(self) -> Float[Array, "batch features"]:
+        """Features of every row."""
+        return self.x if self.condition is None else self.x[self.condition]
 
 
 class Hyper(NamedTuple):
@@ -185,6 +199,9 @@ def fit(
     _check_data("training", data)
     if validation is not None:
         _check_data("validation", validation)
+    data = _arranged(network, data, plan.batch_size)
+    if validation is not None:
+        validation = _arranged(network, validation, len(validation.y))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)
     if resume is None:
@@ -299,7 +316,7 @@ def _run_epochs(fixed, state: State) -> tuple[State, tuple[Array, Array]]:
 
 def _epoch(static, plan, data, validation, hyper, state):
     """Visit every row once, then look at the validation rows."""
-    index, present = _batches(_key(state, _ORDER, state.epoch), len(data.x), plan.batch_size)
+    index, present = _batches(_key(state, _ORDER, state.epoch), len(data.y), plan.batch_size)
     step = partial(_step, static, plan, data, hyper, len(index))
     start = state.params
     state, (totals, masses) = jax.lax.scan(step, state, (index, present))
@@ -343,7 +360,11 @@ def _batches(
 
 def _step(static, plan, data, hyper, steps, state, batch):
     index, present = batch
-    x, y = data.x[index], data.y[index]
+    y = data.y[index]
+    if data.condition is None:
+        x, condition = data.x[index], None
+    else:
+        x, condition = data.x, data.condition[index]
     weights = None if data.weights is None else data.weights[index]
     if present is not None:
         weights = present.astype(y.dtype) * (1.0 if weights is None else weights)
@@ -354,7 +375,7 @@ def _step(static, plan, data, hyper, steps, state, batch):
 
     def loss(params):
         mixture = apply(eqx.combine(params, static), x, key)
-        losses = plan.objective.losses(mixture, y, _power(plan, progress))
+        losses = plan.objective.losses(mixture, y, _power(plan, progress), condition)
         if weights is None:
             return jnp.mean(losses)
         return jnp.sum(weights * losses) / jnp.maximum(jnp.sum(weights), jnp.finfo(y.dtype).tiny)
@@ -372,7 +393,8 @@ def _step(static, plan, data, hyper, steps, state, batch):
         optimizer = _optimizer(plan, rate, network)
         extra = {}
         if plan.optimizer == "kfac":
-            extra["curvature"] = _curvature(network, x, key)
+            rows = x if condition is None else x[condition]
+            extra["curvature"] = _curvature(network, rows, key)
         updates, optimizer_state = optimizer.update(grads, optimizer_state, params, **extra)
         params = jax.tree.map(
             lambda p, u: p + u - (rate * hyper.weight_decay * p if p.ndim > 1 else 0.0),
@@ -387,7 +409,8 @@ def _step(static, plan, data, hyper, steps, state, batch):
         return params, optimizer_state, average
 
     moving = (state.params, state.optimizer, state.average)
-    if plan.optimizer in ("soap", "kfac"):
+    size = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    if plan.optimizer in ("soap", "kfac") or size > _LARGE_NETWORK:
         moved = jax.lax.cond(sound, advance, lambda moving: moving, moving)
     else:
         # Fused with the update itself, where a branch would break the program in two.
@@ -401,7 +424,7 @@ def _step(static, plan, data, hyper, steps, state, batch):
         skipped=state.skipped + ~sound,
         skipped_in_a_row=jnp.where(sound, 0, state.skipped_in_a_row + 1),
     )
-    mass = jnp.asarray(len(x), y.dtype) if weights is None else jnp.sum(weights)
+    mass = jnp.asarray(len(y), y.dtype) if weights is None else jnp.sum(weights)
     return state, (jnp.where(sound, value * mass, 0.0), jnp.where(sound, mass, 0.0))
 
 
@@ -414,8 +437,31 @@ def apply(
     return jax.vmap(lambda row, key: network(row, key=key))(x, jax.random.split(key, len(x)))
 
 
+def condense(data: Data, at_most: int) -> Data:
+    """Return the data with each distinct condition once, if there are at most so many of them."""
+    x = np.asarray(data.rows)
+    # A look at the first rows spares nearly all data the sorting of all rows.
+    if len(np.unique(x[: 2 * at_most + 1], axis=0)) > at_most:
+        return data._replace(x=data.rows, condition=None)
+    distinct, condition = np.unique(x, axis=0, return_inverse=True)
+    if len(distinct) > at_most:
+        return data._replace(x=data.rows, condition=None)
+    return data._replace(x=jnp.asarray(distinct), condition=jnp.asarray(condition.ravel()))
+
+
+def _arranged(network: MixtureNetwork, data: Data, batch_size: int) -> Data:
+    """Return the data in the form that trains fastest.
+
+    Conditions pay if a batch repeats them, and only if the network treats equal rows equally, which
+    dropout does not.
+    """
+    if network.is_random:
+        return data._replace(x=data.rows, condition=None)
+    return condense(data, min(batch_size, len(data.y)) // 2)
+
+
 def _mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
-    losses = -apply(network, data.x).log_prob(data.y)
+    losses = NLL().losses(apply(network, data.x), data.y, condition=data.condition)
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
 
 
@@ -510,7 +556,7 @@ def _result(static, plan, state: State, history: History, *, has_validation: boo
 
 def _diagnose(result: FitResult, data: Data, hyper: Hyper) -> str:
     """Return an error message that names the likely cause."""
-    mixture = jax.jit(apply)(result.network, data.x[: 10 * _CHUNK])
+    mixture = eqx.filter_jit(apply)(result.network, data.x[: 10 * _CHUNK])
     scale = mixture.components.scale
     diagonal = scale if scale.ndim == 3 else jnp.diagonal(scale, axis1=-2, axis2=-1)
     floor = mixture.family.scale_floor
@@ -531,15 +577,24 @@ def _diagnose(result: FitResult, data: Data, hyper: Hyper) -> str:
 
 def _check_data(name: str, data: Data) -> None:
     """Refuse data that no step could use."""
-    if len(data.x) != len(data.y) or len(data.x) == 0:
+    rows = len(data.x if data.condition is None else data.condition)
+    if rows != len(data.y) or rows == 0:
         raise ValueError(
             f"{name} data must have as many rows of x as of y and at least one, got "
-            f"{len(data.x)} and {len(data.y)}; check how they were split."
+            f"{rows} and {len(data.y)}; check how they were split."
+        )
+    if data.condition is not None and not 0 <= int(data.condition.min()) <= int(
+        data.condition.max()
+    ) < len(data.x):
+        raise ValueError(
+            f"condition must number the {len(data.x)} rows of x from 0, got "
+            f"{int(data.condition.min())} to {int(data.condition.max())}; check which row each "
+            "target belongs to."
         )
     for label, array in (("x", data.x), ("y", data.y)):
         _errors.check_finite(f"{name} {label}", array)
     if data.weights is not None:
-        _errors.check_weights((len(data.x),), data.weights)
+        _errors.check_weights((rows,), data.weights)
 
 
 def _key(state: State, stream: int, count: Int[Array, ""]) -> PRNGKeyArray:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import _errors
+from .._conditions import spread
 from .._types import LocationScale, Power
 
 # Far outside the data a network extrapolates without limit. Up to exp(40) the square of a scale
@@ -74,6 +75,22 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
         """Return the log density of one target."""
+
+    def log_prob_by_condition(
+        self,
+        params: LocationScale,
+        y: Float[Array, "batch dim"],
+        condition: Int[Array, " batch"],
+    ) -> Float[Array, "batch comp"]:
+        """Return the log density of each target under each component of its condition.
+
+        Args:
+            params: Parameters with leading axes (conditions, components).
+            y: Targets.
+            condition: Which condition each target belongs to.
+        """
+        rows = jax.tree.map(lambda leaf: spread(leaf, condition), params)
+        return jax.vmap(jax.vmap(self.log_prob, in_axes=(0, None)))(rows, y)
 
     @abc.abstractmethod
     def fisher_solve(

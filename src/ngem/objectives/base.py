@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import _errors
+from .._conditions import Condition
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..mixture import Mixture, log_joint
@@ -24,7 +25,11 @@ class AbstractObjective(abc.ABC):
 
     @abc.abstractmethod
     def losses(
-        self, mixture: Mixture, y: Float[Array, "*rows dim"], power: Power | None = None
+        self,
+        mixture: Mixture,
+        y: Float[Array, "*rows dim"],
+        power: Power | None = None,
+        condition: Condition = None,
     ) -> Float[Array, "*rows"]:
         """Return the loss of each row.
 
@@ -33,6 +38,9 @@ class AbstractObjective(abc.ABC):
             y: One target per row.
             power: Overrides the objective's own strength, for schedules; objectives without a
                 strength ignore it.
+            condition: Where rows share conditions, the mixture has a row for each condition, and
+                this says which of them each target belongs to. The gradient is the same as if the
+                mixture's rows had been repeated.
         """
 
     def __call__(
@@ -72,7 +80,8 @@ def negative_log_likelihood(
     log_weights: Float[Array, "*batch comp"],
     components: LocationScale,
     y: Float[Array, "*rows dim"],
+    condition: Condition = None,
 ) -> Float[Array, "*rows"]:
     """Return -log sum_k weight_k f_k(y) of each row, equation (3)."""
-    top, joint = log_joint(family, log_weights, components, y)
+    top, joint = log_joint(family, log_weights, components, y, condition)
     return -top - jax.nn.logsumexp(joint, axis=-1)

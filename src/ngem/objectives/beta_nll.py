@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 from jaxtyping import Array, Float
 
+from .._conditions import Condition
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..families.base import power_of
@@ -50,8 +51,12 @@ class BetaNLL(AbstractObjective):
     beta: float = 0.5
 
     def losses(
-        self, mixture: Mixture, y: Float[Array, "*rows dim"], power: Power | None = None
+        self,
+        mixture: Mixture,
+        y: Float[Array, "*rows dim"],
+        power: Power | None = None,
+        condition: Condition = None,
     ) -> Float[Array, "*rows"]:
         metric = VarianceWeights(mixture.family, self.beta)
         log_weights, components = natural(metric, mixture.logits, mixture.components)
-        return negative_log_likelihood(mixture.family, log_weights, components, y)
+        return negative_log_likelihood(mixture.family, log_weights, components, y, condition)

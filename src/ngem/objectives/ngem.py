@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._conditions import Condition
 from .._types import Power
 from ..geometry import CompleteDataFisher, natural
 from ..mixture import Mixture
@@ -30,7 +31,11 @@ class NGEM(AbstractObjective):
     damping: float = 1e-3
 
     def losses(
-        self, mixture: Mixture, y: Float[Array, "*rows dim"], power: Power | None = None
+        self,
+        mixture: Mixture,
+        y: Float[Array, "*rows dim"],
+        power: Power | None = None,
+        condition: Condition = None,
     ) -> Float[Array, "*rows"]:
         # A number known now is part of the compiled program; a scheduled one is an argument of it.
         known = self.power if power is None else power
@@ -41,7 +46,7 @@ class NGEM(AbstractObjective):
         log_weights, components = natural(
             metric, mixture.logits, mixture.components, None if static else jnp.asarray(known)
         )
-        return negative_log_likelihood(mixture.family, log_weights, components, y)
+        return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
 
 
 #: What the listing in Appendix C computes. Biased: learns weights proportional to square roots.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
+from .._conditions import Condition
 from .._types import Power
 from ..mixture import Mixture, log_joint
 from .base import AbstractObjective
@@ -21,9 +22,15 @@ class SGEM(AbstractObjective):
     """
 
     def losses(
-        self, mixture: Mixture, y: Float[Array, "*rows dim"], power: Power | None = None
+        self,
+        mixture: Mixture,
+        y: Float[Array, "*rows dim"],
+        power: Power | None = None,
+        condition: Condition = None,
     ) -> Float[Array, "*rows"]:
-        top, joint = log_joint(mixture.family, mixture.log_weights, mixture.components, y)
+        top, joint = log_joint(
+            mixture.family, mixture.log_weights, mixture.components, y, condition
+        )
         resp = stop_gradient(jax.nn.softmax(joint, axis=-1))
         # Where a responsibility is zero the log joint may be -inf, and 0 * -inf is not 0.
         surrogate = -jnp.sum(jnp.where(resp > 0, resp * joint, 0.0), axis=-1)
