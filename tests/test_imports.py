@@ -26,7 +26,7 @@ LAYERS = [
     ["mixture"],
     ["families", "univariate"],
     ["_errors", "_roots"],
-    ["_types", "datasets", "files", "optimizers", "preprocessing"],
+    ["_conditions", "_types", "datasets", "files", "optimizers", "preprocessing"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

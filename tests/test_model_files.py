@@ -1,6 +1,7 @@
 """Model files: what is saved comes back, and what is damaged or hostile is refused."""
 
 import json
+import os
 import pickle
 
 import jax
@@ -189,6 +190,13 @@ def test_other_kinds_and_newer_versions_are_refused(parts, tmp_path):
         MDNRegressor.load(path)
     with pytest.raises(FileNotFoundError):
         MDNRegressor.load(tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_a_file_is_as_open_to_others_as_any_other(tmp_path, model):
+    model.save(tmp_path / "model")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, model):

@@ -121,6 +121,11 @@ def test_text_is_refused_with_a_way_out_that_works():
             tiny().fit(table.assign(b=column), y)
     with pytest.raises(ValueError, match="ColumnTransformer"):
         tiny().fit(np.array([["a", "1"], ["b", "2"]]), y[:2])
+    for words in (y.astype(str), pd.Series(np.where(y > 0, "up", "down")).astype("category")):
+        with pytest.raises(ValueError, match=r"y must hold numbers only, got text.*astype\(float\)"):
+            tiny().fit(x, words)
+    with pytest.raises(ValueError, match="y must hold numbers only"):
+        tiny().fit(x, pd.Series(pd.date_range("2020", periods=len(y))))
     encode = ColumnTransformer([("b", OneHotEncoder(), ["b"])], remainder="passthrough")
     assert make_pipeline(encode, tiny(max_epochs=5)).fit(table, y).predict(table).shape == y.shape
 
@@ -135,6 +140,14 @@ def test_names_of_features_are_kept_and_checked(tmp_path):
     assert np.array_equal(loaded.predict(table), fitted.predict(table))
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(table[["b", "größe"]])
+
+
+def test_two_columns_may_share_a_name():
+    x, y = branches()
+    table = pd.DataFrame(x, columns=["a", "a"])
+    assert np.isfinite(tiny(max_epochs=2).fit(table, y).predict(table)).all()
+    with pytest.raises(ValueError, match=r"column 'a'; .* ColumnTransformer"):
+        tiny().fit(table.astype(str), y)
 
 
 # Parameters
@@ -290,6 +303,21 @@ def test_degenerate_tables(x, y):
 
 def test_features_far_outside_stay_finite(one):
     assert np.isfinite(one.predict(np.array([[1e300, -1e300], [1e30, 0.0]]))).all()
+    x, y = branches()
+    assert np.isfinite(tiny(max_epochs=2).fit(1e-300 * x, y).predict(1e300 * x)).all()
+
+
+def test_a_component_narrower_than_floats_at_its_mean_has_a_region():
+    """As far outside the training rows, where means are huge and scales are at their floor."""
+    x, y = branches()
+
+    def body(row):
+        return jnp.array([0.0, -1e4, 3e5, -20.0, 1e6, 3e17], row.dtype) + 0 * row[0]
+
+    settings = {"scale_targets": False, "max_epochs": 1, "early_stopping": False}
+    fixed = tiny(network=body, **settings).fit(x, y)
+    region = fixed.predict_interval(x[:3])[:, 0]
+    np.testing.assert_allclose(region, 3e5, rtol=1e-6)
 
 
 # Predictions agree with each other and with scipy
@@ -398,8 +426,14 @@ def test_what_cannot_be_predicted_is_refused(one):
         one.predict_quantiles(x, 50)
     with pytest.raises(ValueError, match=r"q must be a number or one sequence"):
         one.predict_quantiles(x, [[0.5]])
+    for q in ([], "median"):
+        with pytest.raises(ValueError, match=r"q must be a number or one sequence of them, got"):
+            one.predict_quantiles(x, q)
     with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
         one.predict_interval(x, 90.0)
+    for coverage in ([0.5, 0.9], "90%", None):
+        with pytest.raises(ValueError, match=r"coverage must be a number, got .*; for example"):
+            one.predict_interval(x, coverage)
     with pytest.raises(ValueError, match="kind must be one of"):
         one.predict_interval(x, kind="hpd")
     with pytest.raises(ValueError, match="y must hold 1 target columns"):
@@ -532,8 +566,23 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path):
     resumed = tiny(**settings).fit(x, y)
     assert np.array_equal(whole.predict(x), resumed.predict(x))
     assert np.array_equal(whole.history_["train_nll"], resumed.history_["train_nll"])
-    with pytest.raises(ValueError, match="data"):
+    assert np.array_equal(whole.predict(x), tiny(**settings, verbose=1).fit(x, y).predict(x))
+    with pytest.raises(ValueError, match="other values of data"):
         tiny(**settings).fit(x, y + 1e-3 * x[:, 0])
+
+
+def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
+    x, y = branches()
+    settings = {"max_epochs": 2, "checkpoint": tmp_path / "run"}
+    networks = [eqx.nn.MLP(2, 6, 4, 1, key=jax.random.key(seed)) for seed in range(2)]
+    first = {"network": networks[0], "objective": NGEM(damping=0.5)}
+    tiny(**settings, **first).fit(x, y, eval_set=(x[:50], y[:50]))
+    with pytest.raises(ValueError, match="other values of data"):
+        tiny(**settings, **first).fit(x, y, eval_set=(x[50:], y[50:]))
+    changes = {"network": networks[1], "objective": NGEM(damping=0.1)}
+    for name, value in changes.items():
+        with pytest.raises(ValueError, match=f"other values of {name};"):
+            tiny(**settings, **{**first, name: value}).fit(x, y, eval_set=(x[:50], y[:50]))
 
 
 def test_it_is_silent_and_calls_back(capsys):
@@ -631,21 +680,31 @@ def test_copies_are_the_same(one, two, tmp_path):
         assert {n for n in left if left[n] != right[n]} == {"random_state"}
 
 
-def test_what_a_file_cannot_hold(one, tmp_path):
+def test_a_file_holds_what_was_fitted(one, tmp_path):
+    """Parameters that were set afterwards belong to the next fit, not to this model."""
+    x, _ = branches()
+    changed = copy.copy(one).set_params(covariance="logistic", n_components=7, activation="relu")
+    changed.save(tmp_path / "model")
+    loaded = MDNRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_quantiles(x, 0.1), one.predict_quantiles(x, 0.1))
+    assert loaded.get_params() == {**one.get_params(), "random_state": None}
+
+
+def test_what_a_file_cannot_hold(tmp_path):
     x, y = branches()
     path = tmp_path / "model"
-    model = copy.copy(one)
-    model.set_params(objective=NLL(), callbacks=[print], hidden_sizes=np.array([8])).save(path)
+    model = tiny(objective=NLL(), callbacks=[id], hidden_sizes=np.array([8]), max_epochs=1)
+    model.fit(x, y).save(path)
     loaded = MDNRegressor.load(path)
     assert (loaded.objective, loaded.callbacks, loaded.hidden_sizes) == ("nll", (), (8,))
     # Objects without a name: the model predicts, but says what it lacks to be fitted again.
-    model.set_params(objective=NGEM(damping=0.5), optimizer=optax.adam(1e-3)).save(path)
+    model.set_params(objective=NGEM(damping=0.5), optimizer=optax.adam(1e-3)).fit(x, y).save(path)
     loaded = MDNRegressor.load(path)
-    assert np.array_equal(loaded.predict(x), one.predict(x))
+    assert np.array_equal(loaded.predict(x), model.predict(x))
     with pytest.raises(ValueError, match=r"objective must be one of .*got 'unsaved'"):
         loaded.fit(x, y)
     with pytest.raises(ValueError, match="our own networks only"):
-        model.set_params(network=lambda row: row).save(path)
+        tiny(network=lambda row: jnp.tile(row, 3), max_epochs=1).fit(x, y).save(path)
     with pytest.raises(NotFittedError):
         tiny().save(path)
 

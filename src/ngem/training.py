@@ -330,7 +330,7 @@ def _epoch(static, plan, data, validation, hyper, state):
     evaluated = state.params if plan.ema is None else state.average
     held_out = jnp.full_like(train, jnp.nan)
     if validation is not None:
-        held_out = _mean_nll(eqx.combine(evaluated, static), validation)
+        held_out = mean_nll(eqx.combine(evaluated, static), validation)
         better = held_out < state.best_loss
         state = state._replace(
             best=_select(better, evaluated, state.best),
@@ -460,7 +460,8 @@ def _arranged(network: MixtureNetwork, data: Data, batch_size: int) -> Data:
     return condense(data, min(batch_size, len(data.y)) // 2)
 
 
-def _mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+    """Return the mean negative log-likelihood of the rows, weighted if they have weights."""
     losses = NLL().losses(apply(network, data.x), data.y, condition=data.condition)
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
 
