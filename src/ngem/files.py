@@ -7,7 +7,7 @@ header and a checksum over all of it, so that a damaged file is refused rather t
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -96,15 +96,16 @@ def read(
 def replace(path: str | os.PathLike, content: bytes) -> None:
     """Put content in a file's place in one step, surviving a crash at any moment."""
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # Not from `tempfile`, whose files no one else may read: a model is made to be shared.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
