@@ -3,6 +3,7 @@
 import csv
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,19 @@ class TensorBoardLogger:
     def __init__(self, directory: str | os.PathLike):
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(directory))
+        # A writer cannot be copied, as scikit-learn copies parameters: the first epoch opens it.
+        self._open = partial(SummaryWriter, str(directory))
+        self._writer: Any = None
 
     def __call__(self, progress: Progress) -> None:
+        self._writer = self._writer or self._open()
         for name in ("train_nll", "validation_nll", "best_nll"):
             self._writer.add_scalar(name, getattr(progress, name), progress.epoch)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_writer": None}
+
     def close(self) -> None:
         """Write what is left."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
