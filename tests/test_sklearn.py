@@ -122,7 +122,9 @@ def test_text_is_refused_with_a_way_out_that_works():
     with pytest.raises(ValueError, match="ColumnTransformer"):
         tiny().fit(np.array([["a", "1"], ["b", "2"]]), y[:2])
     for words in (y.astype(str), pd.Series(np.where(y > 0, "up", "down")).astype("category")):
-        with pytest.raises(ValueError, match=r"y must hold numbers only, got text.*astype\(float\)"):
+        with pytest.raises(
+            ValueError, match=r"y must hold numbers only, got text.*astype\(float\)"
+        ):
             tiny().fit(x, words)
     with pytest.raises(ValueError, match="y must hold numbers only"):
         tiny().fit(x, pd.Series(pd.date_range("2020", periods=len(y))))
@@ -142,12 +144,16 @@ def test_names_of_features_are_kept_and_checked(tmp_path):
         loaded.predict(table[["b", "größe"]])
 
 
-def test_two_columns_may_share_a_name():
+def test_text_is_found_in_any_table():
     x, y = branches()
-    table = pd.DataFrame(x, columns=["a", "a"])
-    assert np.isfinite(tiny(max_epochs=2).fit(table, y).predict(table)).all()
+    twice = pd.DataFrame(x, columns=["a", "a"]).astype(str)
     with pytest.raises(ValueError, match=r"column 'a'; .* ColumnTransformer"):
-        tiny().fit(table.astype(str), y)
+        tiny().fit(twice, y)
+    pyarrow = pytest.importorskip("pyarrow")
+    arrow = pyarrow.table({"a": x[:, 0], "b": x[:, 1]})
+    assert np.isfinite(tiny(max_epochs=2).fit(arrow, y).predict(arrow)).all()
+    with pytest.raises(ValueError, match="ColumnTransformer"):
+        tiny().fit(arrow.set_column(1, "b", pyarrow.array(x[:, 1].astype(str))), y)
 
 
 # Parameters

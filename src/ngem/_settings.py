@@ -28,7 +28,13 @@ _AUTO_POWER = (0.5, 0.0, 1.0)
 UNSAVED = "unsaved"
 
 #: Parameters that say how to run rather than what to do; a file never holds them.
-TRANSIENT = {"callbacks": (), "checkpoint": None, "random_state": None, "network": None}
+TRANSIENT = {
+    "callbacks": (),
+    "checkpoint": None,
+    "network": None,
+    "random_state": None,
+    "verbose": 0,
+}
 
 
 class Rule(NamedTuple):

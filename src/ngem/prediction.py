@@ -226,4 +226,9 @@ def _sample(
 def _marginals(mixture: Mixture) -> Mixture:
     """Return the one-dimensional mixtures of all target columns, (rows, dim)."""
     columns = [mixture.marginal(column) for column in range(mixture.dim)]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns)
+    joined = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns)
+    mean, scale = joined.components
+    # Far outside, means are huge; what lies between two floats there would hide from any search.
+    spacing = (4 * jnp.finfo(mean.dtype).eps).astype(mean.dtype) * jnp.abs(mean)
+    components = LocationScale(mean, jnp.maximum(scale, spacing.reshape(scale.shape)))
+    return Mixture(joined.logits, components, joined.family)

@@ -38,7 +38,9 @@ class Scaling(NamedTuple):
         """Return (values - location) / scale in single precision, as the network reads them."""
         # So far out a value means nothing more; what the network makes of it must stay finite.
         limit = 1e12
-        return np.clip((values - self.location) / self.scale, -limit, limit).astype(np.float32)
+        with np.errstate(over="ignore"):
+            scaled = (values - self.location) / self.scale
+        return np.clip(scaled, -limit, limit).astype(np.float32)
 
     def backward(self, values: np.ndarray) -> np.ndarray:
         """Return location + scale * values, the user's units."""
@@ -115,29 +117,29 @@ def split_rows(
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 
-def check_numeric(name: str, table: Any) -> None:
+def check_numeric(name: str, table: Any, hint: str) -> None:
     """Refuse text, categories and dates, which a network cannot read as they are."""
-    if not hasattr(table, "columns"):
-        column = _first_not_numeric([np.asarray(table)])
-        place = "" if column is None else "its values"
-    else:
-        column = _first_not_numeric([table[column] for column in table.columns])
-        place = "" if column is None else f"column {list(table.columns)[column]!r}"
-    if column is not None:
-        raise ValueError(
-            f"{name} must hold numbers only, got text, categories or dates in {place}; encode them "
-            "first, for example with a ColumnTransformer and a OneHotEncoder in a Pipeline."
-        )
+    for place, column in _columns(table):
+        if not _is_numeric(column):
+            raise ValueError(
+                f"{name} must hold numbers only, got text, categories or dates in {place}; {hint}."
+            )
 
 
-def _first_not_numeric(columns: list[Any]) -> int | None:
-    for index, column in enumerate(columns):
-        kind = str(column.dtype).lower()
-        if any(word in kind for word in _NOT_NUMBERS):
-            return index
-        if kind == "object" and any(isinstance(value, str) for value in np.ravel(column)):
-            return index
-    return None
+def _columns(table: Any) -> list[tuple[str, Any]]:
+    """Return the parts of a table that have a dtype of their own, and what to call them."""
+    if not hasattr(table, "columns") or hasattr(table, "column_names"):  # the latter is pyarrow's
+        return [("its values", table if hasattr(table, "dtype") else np.asarray(table))]
+    # In pandas by position, since two columns may share a name.
+    pairs = table.items() if hasattr(table, "items") else ((n, table[n]) for n in table.columns)
+    return [(f"column {name!r}", column) for name, column in pairs]
+
+
+def _is_numeric(column: Any) -> bool:
+    kind = str(column.dtype).lower()
+    if kind == "object":
+        return not any(isinstance(value, str) for value in np.ravel(column))
+    return not any(word in kind for word in _NOT_NUMBERS)
 
 
 def _median(column: np.ndarray) -> float:

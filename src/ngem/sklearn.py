@@ -5,6 +5,7 @@ import numbers
 import os
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +29,11 @@ from .preprocessing import (
 )
 
 _FLOATS = (np.float64, np.float32)
+
+_ENCODE = (
+    "encode them first, for example with a ColumnTransformer and a OneHotEncoder in a Pipeline"
+)
+_CONVERT = "a regressor predicts numbers, try y.astype(float)"
 
 
 class MDNRegressor(RegressorMixin, BaseEstimator):
@@ -194,6 +200,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         }
         return self._keep(
             model,
+            settings=settings,
             target_ndim=target_ndim,
             best_epoch=result.best_epoch,
             diagnostics={**diagnose(model, train, held_out), **counts},
@@ -227,17 +234,11 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             (rows, q), or (rows, q, columns) for targets in columns; no axis of q for one number.
         """
         x = self._read_features(X)
-        levels = np.asarray(q, np.float64)
-        _errors.check_fraction("q", levels)
-        if levels.ndim > 1:
-            raise ValueError(
-                f"q must be a number or one sequence of them, got shape {levels.shape}; try "
-                "np.ravel(q)."
-            )
+        levels = _read_fractions("q", q, "a number or one sequence of them", max_ndim=1)
         found = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels), x.dtype))
         return found if levels.ndim else found[:, 0]
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, kind: str = "hdr") -> np.ndarray:
+    def predict_interval(self, X: Any, coverage: Any = 0.9, kind: str = "hdr") -> np.ndarray:
         """Return a region that holds each target column with a given probability.
 
         Args:
@@ -251,9 +252,9 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             2), or (rows, columns, pieces, 2) for targets in columns.
         """
         x = self._read_features(X)
-        _errors.check_fraction("coverage", coverage)
+        share = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
         _errors.check_choice("kind", kind, ("hdr", "equal-tailed"))
-        found = self.model_.interval(x, coverage, kind, x.dtype)
+        found = self.model_.interval(x, share, kind, x.dtype)
         return found[:, 0] if self.target_ndim_ == 1 else found
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
@@ -276,14 +277,15 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
 
-        `callbacks`, `checkpoint` and `random_state` are not kept. An objective or optimizer that
+        Its parameters are those of the fit, whatever has been set since; `callbacks`, `checkpoint`,
+        `random_state` and `verbose` are not kept. An objective or optimizer that
         is an object without a name becomes "unsaved": the loaded estimator predicts, but must be
         given another before it can be fitted again. A `network` of the user's is refused.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         saved = model_files.Saved(
-            settings=self.get_params(deep=False),
+            settings=self._fit_settings,
             model=self.model_,
             feature_names=None if names is None else [str(name) for name in names],
             target_ndim=self.target_ndim_,
@@ -308,6 +310,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         return self._keep(
             saved.model,
+            settings=saved.settings,
             target_ndim=saved.target_ndim,
             best_epoch=saved.best_epoch,
             diagnostics=saved.diagnostics,
@@ -324,10 +327,18 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "model_")
 
     def _keep(
-        self, model: Model, *, target_ndim: int, best_epoch: int, diagnostics: dict, history: dict
+        self,
+        model: Model,
+        *,
+        settings: dict,
+        target_ndim: int,
+        best_epoch: int,
+        diagnostics: dict,
+        history: dict,
     ):
         """Become a fitted estimator."""
         self.model_ = model
+        self._fit_settings = settings
         self.target_ndim_ = target_ndim
         self.n_outputs_ = model.network.dim
         self.history_ = history
@@ -342,10 +353,17 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         """Run the fit loop, with a progress bar and a checkpoint if asked for."""
         plan, key = _settings.plan(settings, len(train.x)), jax.random.key(seed)
         data = _to_device(model, train)
+        validation = None if held_out is None else _to_device(model, held_out)
         bar = ProgressBar() if self.verbose else None
         resume = save = None
         if self.checkpoint is not None:
-            known = {**_settings.plain(settings), "seed": seed, "data": _fingerprint(data)}
+            known = {
+                **_settings.plain(settings),
+                "objective": repr(plan.objective),
+                "network": _fingerprint(model.network),
+                "data": _fingerprint((data, validation)),
+                "seed": seed,
+            }
             checkpoint = Checkpoint(self.checkpoint, known)
             resume = checkpoint.load(training.initial_state(model.network, plan, key))
             save = checkpoint.save
@@ -358,7 +376,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
                 max_epochs=_settings.max_epochs(settings, len(train.x)),
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
-                validation=None if held_out is None else _to_device(model, held_out),
+                validation=validation,
                 callbacks=[*self.callbacks, *([] if bar is None else [bar])],
                 resume=resume,
                 save=save,
@@ -386,7 +404,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
         check_is_fitted(self)
-        check_numeric("X", X)
+        check_numeric("X", X, _ENCODE)
         x = np.asarray(validate_data(self, X, reset=False, dtype=_FLOATS, ensure_all_finite=False))
         _check_finite("X", x, allow_nan=self.missing == "impute")
         return x
@@ -401,7 +419,8 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         name: str = "",
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
-        check_numeric(f"{name}X", X)
+        check_numeric(f"{name}X", X, _ENCODE)
+        check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None
         common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
         rules: Any = (
@@ -437,6 +456,18 @@ def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
     return weights / weights[weights > 0].mean()
 
 
+def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
+    """Return probabilities, refusing what is none or in another form."""
+    try:
+        found = np.asarray([] if value is None else value, np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim > max_ndim or found.size == 0:
+        raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
+    _errors.check_fraction(name, found)
+    return found
+
+
 def _check_finite(name: str, values: np.ndarray, *, allow_nan: bool = False) -> None:
     """Refuse values that are not finite, in our words and in those that scikit-learn expects."""
     gaps = np.isnan(values)
@@ -463,8 +494,8 @@ def _to_device(model: Model, table: Table) -> training.Data:
     return training.Data(jnp.asarray(x), jnp.asarray(y), weights)
 
 
-def _fingerprint(data: training.Data) -> str:
+def _fingerprint(tree: Any) -> str:
     digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(data):
+    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
         digest.update(np.asarray(leaf).tobytes())
     return digest.hexdigest()
