@@ -15,8 +15,8 @@ SOURCE = Path(ngem.__file__).parent
 LAYERS = [
     ["cli"],
     ["demo", "data_command"],
-    ["plotting"],
-    ["repro", "sklearn"],
+    ["repro"],
+    ["plotting", "sklearn"],
     ["model_files", "diagnostics"],
     ["_settings", "prediction", "callbacks", "checkpoints"],
     ["training"],

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from . import datasets, plotting
-from .mixture import gaussian_mixture
 from .objectives import NGEM, NLL
 from .repro import two_gaussians, two_sinusoids
 
@@ -60,7 +61,15 @@ def show_two_sinusoids(out: Path, console: Console, *, epochs: int) -> None:
         titles[name] = f"{name}: NLL {nll[0]:.2f}, weights' entropy {entropy[0]:.3f}"
     console.print(table)
     path = out / "two_sinusoids.png"
-    plotting.sinusoids_figure(runs, title=titles).savefig(path, dpi=150)
+    with plotting.styled_figure(1, len(runs), (10.5, 3.8), sharey=True) as (figure, axes):
+        for ax, (name, run) in zip(axes[0], runs.items(), strict=True):
+            ax.plot(run.x[:, 0], run.y[:, 0], ".", color="0.75", markersize=2, zorder=0)
+            grid = np.linspace(run.x.min(), run.x.max(), 400)
+            learned = run.predict(0, jnp.asarray(grid[:, None], run.x.dtype))
+            plotting.component_bands(ax, grid, learned)
+            ax.set(xlabel="x (standardised)", title=titles[name])
+        axes[0, 0].set(ylabel="y (standardised)", ylim=(-2.6, 3.2))
+        figure.savefig(path, dpi=150)
     console.print(f"Picture: {path}")
 
 
@@ -72,25 +81,37 @@ def show_two_gaussians(out: Path, console: Console, *, epochs: int) -> None:
         f"{epochs} epochs of {len(data.points)} points (Sec. 4.1 of the paper)."
     )
     runs = _train_all(data, epochs, console)
-    optimum = best_nll(data)
+    optimum = two_gaussians.best_nll(data)
     console.print(_table(runs, optimum))
     collapsed, converged = (
         {name: runs[name, rate] for name in _OBJECTIVES} for rate in _LEARNING_RATES
     )
     path = out / "two_gaussians.png"
-    plotting.demo_figure(data, collapsed, converged, optimum=optimum).savefig(path, dpi=150)
+    _draw_two_gaussians(path, data, collapsed, converged, optimum=optimum)
     console.print(f"Picture: {path}")
 
 
-def best_nll(data: datasets.TwoGaussians) -> float:
-    """Return the likelihood's optimum, where each component has its own points' moments."""
-    halves = [data.points[data.points[:, 0] * sign > 0] for sign in (-1, 1)]
-    mixture = gaussian_mixture(
-        np.log([len(half) / len(data.points) for half in halves]),
-        np.stack([half.mean(axis=0) for half in halves]),
-        np.stack([half.std(axis=0) for half in halves]),
-    )
-    return float(NLL()(mixture, np.asarray(data.points)))
+def _draw_two_gaussians(path: Path, data, collapsed, converged, *, optimum: float) -> None:
+    """Draw the paper's Figs. 2, 4 and 5 for nll and ngem in one picture."""
+    truth = two_gaussians.true_density(data)
+    with plotting.styled_figure(2, 3, (10.5, 7), top=0.95) as (figure, axes):
+        for ax, letter, (name, run) in zip(axes[0], "ab", collapsed.items(), strict=False):
+            first = jax.tree.map(lambda leaf: leaf[0], run.mixture)
+            plotting.density_with_marginals(ax, first, truth)
+            entropy = f"weights' entropy {run.entropy()[0]:.3f}"
+            plotting.caption(ax, f"({letter}) {name} at rate 0.1: {entropy}", height=1.25)
+        for ax, letter, (name, run) in zip(axes[1], "de", converged.items(), strict=False):
+            # The second seed: its two means start well apart, so both paths can be seen.
+            plotting.trajectories(ax, run.means[1], data.means, color=plotting.COLORS[name])
+            plotting.caption(ax, f"({letter}) {name} at rate 0.01: paths of the means")
+        for ax, letter, rate, runs in zip(
+            axes[:, 2], "cf", ("0.1", "0.01"), (collapsed, converged), strict=True
+        ):
+            curves = {name: run.nll for name, run in runs.items()}
+            iterations = next(iter(runs.values())).iterations
+            plotting.convergence(ax, iterations, curves, optimum=optimum)
+            plotting.caption(ax, f"({letter}) learning rate {rate}, 5 seeds")
+        figure.savefig(path, dpi=150)
 
 
 def _train_all(data, epochs, console):

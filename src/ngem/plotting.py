@@ -1,9 +1,9 @@
 """Pictures; matplotlib appears here only."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
@@ -11,13 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from .datasets import TwoGaussians
-from .mixture import Mixture, gaussian_mixture
-from .repro import two_sinusoids
-from .repro.two_gaussians import Run
+from .mixture import Mixture
 
 #: One colour for a method in every picture, distinguishable without red-green vision.
-COLORS = {"nll": "#4477aa", "ngem": "#cc3311"}
+COLORS = {"nll": "#4477aa", "ngem": "#cc3311", "ngem-listing": "#ddaa33", "sgem": "#66ccee"}
 
 #: Colours of components, likewise.
 _CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
@@ -32,6 +29,30 @@ STYLE: dict[str, Any] = {
     "grid.linewidth": 0.5,
     "legend.frameon": False,
 }
+
+
+@contextlib.contextmanager
+def styled_figure(
+    rows: int, columns: int, size: tuple[float, float], *, top: float = 1.0, **settings: Any
+) -> Iterator[tuple[Figure, np.ndarray]]:
+    """Give a figure in our style and its axes, always (rows, columns); draw within the context.
+
+    Args:
+        rows: Rows of axes.
+        columns: Columns of axes.
+        size: Width and height in inches.
+        top: Share of the height that axes may use, where captions stand above them.
+        settings: Passed on to `Figure.subplots`.
+    """
+    with mpl.rc_context(cast(Any, STYLE)):
+        layout = ConstrainedLayoutEngine(rect=(0.01, 0, 0.98, top), hspace=0.08)
+        figure = Figure(figsize=size, layout=layout)
+        yield figure, np.asarray(figure.subplots(rows, columns, squeeze=False, **settings))
+
+
+def caption(ax: Axes, text: str, height: float = 1.03) -> None:
+    """Write above the axes at their left edge."""
+    ax.text(0, height, text, transform=ax.transAxes, va="bottom").set_in_layout(False)
 
 
 def density_with_marginals(
@@ -69,9 +90,13 @@ def trajectories(
 
 
 def convergence(
-    ax: Axes, iterations: np.ndarray, curves: Mapping[str, np.ndarray], *, optimum: float
+    ax: Axes,
+    iterations: np.ndarray,
+    curves: Mapping[str, np.ndarray],
+    *,
+    optimum: float | None = None,
 ) -> list[Any]:
-    """Draw curves (seeds, logs) as mean and standard deviation over seeds (Fig. 4)."""
+    """Draw curves (seeds, logs) as mean and standard deviation over seeds (Figs. 4, 6)."""
     artists: list[Any] = []
     for name, curve in curves.items():
         mean, spread = curve.mean(axis=0), curve.std(axis=0)
@@ -81,7 +106,8 @@ def convergence(
                 iterations, mean - spread, mean + spread, color=COLORS[name], alpha=0.2, lw=0
             )
         )
-    artists.append(ax.axhline(optimum, color="black", lw=0.8, ls=":", label="optimum"))
+    if optimum is not None:
+        artists.append(ax.axhline(optimum, color="black", lw=0.8, ls=":", label="optimum"))
     ax.set(xlabel="iterations", ylabel="negative log-likelihood (nat)")
     ax.legend()
     return artists
@@ -104,63 +130,34 @@ def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
     return artists
 
 
-def sinusoids_figure(
-    runs: Mapping[str, two_sinusoids.Run], *, seed: int = 0, title: Mapping[str, str]
-) -> Figure:
-    """Return the paper's Fig. 7: what each objective learned, over the training points."""
-    with mpl.rc_context(cast(Any, STYLE)):
-        figure = Figure(figsize=(10.5, 3.8), layout="constrained")
-        axes = figure.subplots(1, len(runs), sharey=True)
-        for ax, (name, run) in zip(axes, runs.items(), strict=True):
-            x, y = np.asarray(run.x)[:, 0], np.asarray(run.y)[:, 0]
-            ax.plot(x, y, ".", color="0.75", markersize=2, zorder=0)
-            grid = np.linspace(x.min(), x.max(), 400)
-            learned = run.predict(seed, jnp.asarray(grid[:, None], run.x.dtype))
-            component_bands(ax, grid, learned)
-            ax.set(xlabel="x (standardised)", title=title[name])
-        axes[0].set(ylabel="y (standardised)", ylim=(-2.6, 3.2))
-    return figure
+def images_with_weights(
+    ax: Axes, images: np.ndarray, weights: np.ndarray, *, gap: int = 2
+) -> list[Any]:
+    """Draw square images of components in a row, the weight at each one's lower left (Fig. 8)."""
+    side = round(images.shape[-1] ** 0.5)
+    strip = np.ones((side, len(images) * (side + gap) - gap))
+    for k, image in enumerate(images):
+        strip[:, k * (side + gap) : k * (side + gap) + side] = image.reshape(side, side)
+    artists: list[Any] = [ax.imshow(strip, cmap="gray", vmin=0, vmax=1)]
+    for k, weight in enumerate(weights):
+        place = (k * (side + gap) + 1, side - 1.5)
+        artists.append(ax.annotate(f"{weight:.2f}", place, color="white", fontsize=7))
+    ax.axis("off")
+    return artists
 
 
-def demo_figure(
-    data: TwoGaussians,
-    collapsed: Mapping[str, Run],
-    converged: Mapping[str, Run],
-    *,
-    optimum: float,
-) -> Figure:
-    """Return the paper's Figs. 2 and 5 for nll and ngem in one picture.
-
-    Args:
-        data: The points and their true density.
-        collapsed: Runs at the large learning rate, by objective.
-        converged: Runs at the middle learning rate.
-        optimum: Negative log-likelihood of the best mixture.
-    """
-    truth = gaussian_mixture(np.log(data.weights), data.means, np.full_like(data.means, data.scale))
-    with mpl.rc_context(cast(Any, STYLE)):
-        layout = ConstrainedLayoutEngine(rect=(0.01, 0, 0.98, 0.95), hspace=0.08)
-        figure = Figure(figsize=(10.5, 7), layout=layout)
-        axes = figure.subplots(2, 3)
-        for ax, letter, (name, run) in zip(axes[0], "ab", collapsed.items(), strict=False):
-            density_with_marginals(ax, _seed(run.mixture, 0), truth)
-            entropy = f"weights' entropy {run.entropy()[0]:.3f}"
-            _caption(ax, f"({letter}) {name} at rate 0.1: {entropy}", height=1.25)
-        for ax, letter, (name, run) in zip(axes[1], "de", converged.items(), strict=False):
-            # The second seed: its two means start well apart, so both paths can be seen.
-            trajectories(ax, run.means[1], data.means, color=COLORS[name])
-            _caption(ax, f"({letter}) {name} at rate 0.01: paths of the means")
-        for ax, letter, rate, runs in zip(
-            axes[:, 2], "cf", ("0.1", "0.01"), (collapsed, converged), strict=True
-        ):
-            curves = {name: run.nll for name, run in runs.items()}
-            convergence(ax, next(iter(runs.values())).iterations, curves, optimum=optimum)
-            _caption(ax, f"({letter}) learning rate {rate}, 5 seeds")
-    return figure
-
-
-def _caption(ax: Axes, text: str, height: float = 1.03) -> None:
-    ax.text(0, height, text, transform=ax.transAxes, va="bottom").set_in_layout(False)
+def compared_densities(
+    ax: Axes, grid: np.ndarray, curves: Mapping[str, np.ndarray], *, mean: float
+) -> list[Any]:
+    """Draw densities over one axis, with the mean that they share (Fig. 1)."""
+    artists: list[Any] = []
+    for (name, curve), color in zip(curves.items(), _CYCLE, strict=False):
+        artists += ax.plot(grid, curve, color=color, label=name)
+        artists.append(ax.fill_between(grid, curve, color=color, alpha=0.15, lw=0))
+    artists.append(ax.axvline(mean, color="black", lw=0.8, ls=":", label="mean"))
+    ax.set(xlabel="y", ylabel="density")
+    ax.legend()
+    return artists
 
 
 def _marginal(
@@ -182,7 +179,3 @@ def _marginal(
 
 def _like(mixture: Mixture, values: np.ndarray):
     return jnp.asarray(values, mixture.logits.dtype)
-
-
-def _seed(mixture: Mixture, index: int) -> Mixture:
-    return jax.tree.map(lambda leaf: leaf[index], mixture)

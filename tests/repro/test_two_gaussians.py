@@ -5,9 +5,9 @@ import pytest
 from sklearn.mixture import GaussianMixture
 
 from ngem import datasets
-from ngem.demo import best_nll
 from ngem.objectives import NGEM, NLL, SGEM
 from ngem.repro import two_gaussians
+from ngem.repro.two_gaussians import best_nll
 
 
 @pytest.fixture(scope="module", name="data")

@@ -12,7 +12,16 @@ from .store import Results, Unit
 
 #: Modules of this package that make runs. Each has `Settings`, `units(settings)` and
 #: `run(settings, unit)`; one that measures time has `ALONE = True` and runs by itself.
-EXPERIMENTS = ("inverse_mnist",)
+EXPERIMENTS = (
+    "inverse_mnist",
+    "one_gaussian",
+    "regression",
+    "standard_splits",
+    "two_gaussians",
+    "two_sinusoids",
+    "unequal_weights",
+    "wall_clock",
+)
 
 Report = Callable[[int, int], None]
 

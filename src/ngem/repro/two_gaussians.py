@@ -5,22 +5,105 @@ learned as they are, not through exp, and start at 2; logits start at 0 and mean
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._types import LocationScale
-from ..datasets import TwoGaussians
-from ..mixture import Mixture
-from ..objectives import NLL, AbstractObjective
+from ..datasets import TwoGaussians, two_gaussians
+from ..mixture import Mixture, gaussian_mixture
+from ..objectives import NLL, OBJECTIVES, AbstractObjective
+from .store import Unit, rounded
 
 #: Learned directly, a scale could step below zero; it is held at or above this.
 SCALE_FLOOR = 1e-3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Table 7.
+
+    Attributes:
+        objectives: Names of objectives.
+        learning_rates: Of SGD.
+        seeds: Seeds of initial means and of the order of points.
+        epochs: Passes over the points, one point a step.
+        n_points: Points in all.
+        weights: Share of the first Gaussian.
+    """
+
+    objectives: list[str]
+    learning_rates: list[float]
+    seeds: list[int]
+    epochs: int
+    n_points: int
+    weights: list[float]
+
+
+def units(settings: Settings) -> list[Unit]:
+    """Return one unit for each objective, learning rate and true weight, all seeds within."""
+    return [
+        {"objective": objective, "learning_rate": rate, "weight": weight}
+        for weight in settings.weights
+        for rate in settings.learning_rates
+        for objective in settings.objectives
+    ]
+
+
+def run(settings: Settings, unit: Unit) -> dict[str, Any]:
+    """Return what all seeds learned."""
+    share = unit["weight"]
+    data = two_gaussians(settings.n_points, weights=(share, 1 - share))
+    trained = train(
+        data,
+        OBJECTIVES[unit["objective"]],
+        learning_rate=unit["learning_rate"],
+        seeds=tuple(settings.seeds),
+        epochs=settings.epochs,
+    )
+    optimum = best_nll(data)
+    mean, scale = (np.asarray(part) for part in trained.mixture.components)
+    nearest = np.argmin(np.linalg.norm(mean - data.means[0], axis=-1), axis=1)
+    weights = np.asarray(trained.mixture.weights)
+    return {
+        "optimum": rounded(optimum),
+        "nll": rounded(trained.nll[:, -1]),
+        "entropy": rounded(trained.entropy()),
+        "iterations_to_optimum": [
+            None if np.isinf(n) else int(n) for n in trained.iterations_to(optimum + 0.1)
+        ],
+        "learned_weight": rounded(weights[np.arange(len(weights)), nearest]),
+        "iterations": trained.iterations[::2].tolist(),
+        "curve": rounded(trained.nll[:, ::2]),
+        "path": rounded(trained.means[min(1, len(weights) - 1), ::4]),
+        "mixture": {
+            "weights": rounded(weights),
+            "mean": rounded(mean),
+            "scale": rounded(scale),
+        },
+    }
+
+
+def true_density(data: TwoGaussians) -> Mixture:
+    """Return the density that the points come from."""
+    scale = np.full_like(data.means, data.scale)
+    return gaussian_mixture(np.log(data.weights), data.means, scale)
+
+
+def best_nll(data: TwoGaussians) -> float:
+    """Return the likelihood's optimum, where each component has its own points' moments."""
+    halves = [data.points[data.points[:, 0] * sign > 0] for sign in (-1, 1)]
+    mixture = gaussian_mixture(
+        np.log([len(half) / len(data.points) for half in halves]),
+        np.stack([half.mean(axis=0) for half in halves]),
+        np.stack([half.std(axis=0) for half in halves]),
+    )
+    return float(NLL()(mixture, np.asarray(data.points)))
 
 
 class Run(NamedTuple):
@@ -61,16 +144,13 @@ def train(
 ) -> Run:
     """Return what SGD with batches of one point learns, all seeds in one program."""
     points = jnp.asarray(data.points, float)
-    optimizer = optax.sgd(learning_rate)
+    rate = jnp.asarray(learning_rate, points.dtype)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds))
     mixture = jax.vmap(initial_mixture)(keys)
-    arrays: Any = mixture  # a pytree, which optax's annotations do not see
-    state = jax.vmap(optimizer.init)(arrays)
-    run_epoch = jax.jit(jax.vmap(partial(_epoch, objective, optimizer, log_every, points)))
     logs = [_measure(points, mixture)]
     for epoch in range(epochs):
         epoch_keys = jax.vmap(partial(jax.random.fold_in, data=epoch))(keys)
-        (mixture, state), log = run_epoch(mixture, state, epoch_keys)
+        mixture, log = _epochs(objective, log_every, points, rate, mixture, epoch_keys)
         logs.append(log)
         on_epoch(epoch)
     nll, means = (np.concatenate(part, axis=1) for part in zip(*logs, strict=True))
@@ -84,21 +164,22 @@ def _measure(
     return nll[:, None], mixture.components.mean[:, None]
 
 
-def _epoch(objective, optimizer, log_every, points, mixture, state, key):
-    """Visit every point once in random order, logging every few steps."""
+# The learning rate is an argument of the program, which all of them share.
+@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.vmap, in_axes=(None, None, None, None, 0, 0))
+def _epochs(objective, log_every, points, rate, mixture, key):
+    """Let SGD visit every point once in random order, logging every few steps, for each seed."""
 
-    def step(carry, point):
-        mixture, state = carry
+    def step(mixture, point):
         grads = jax.grad(objective)(mixture, point[None])
-        updates, state = optimizer.update(grads, state)
-        mixture = jax.tree.map(jnp.add, mixture, updates)
+        mixture = jax.tree.map(lambda leaf, grad: leaf - rate * grad, mixture, grads)
         scale = jnp.maximum(mixture.components.scale, SCALE_FLOOR)
         components = mixture.components._replace(scale=scale)
-        return (Mixture(mixture.logits, components, mixture.family), state), None
+        return Mixture(mixture.logits, components, mixture.family), None
 
-    def chunk(carry, batch):
-        (mixture, state), _ = jax.lax.scan(step, carry, batch)
-        return (mixture, state), (NLL()(mixture, points), mixture.components.mean)
+    def chunk(mixture, batch):
+        mixture, _ = jax.lax.scan(step, mixture, batch)
+        return mixture, (NLL()(mixture, points), mixture.components.mean)
 
     shuffled = jax.random.permutation(key, points)
-    return jax.lax.scan(chunk, (mixture, state), shuffled.reshape(-1, log_every, 2))
+    return jax.lax.scan(chunk, mixture, shuffled.reshape(-1, log_every, 2))

@@ -1,0 +1,179 @@
+"""The paper's figures from stored runs, laid out as its captions say."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from .. import plotting
+from .._types import LocationScale
+from ..datasets import two_gaussians as two_gaussians_data
+from ..datasets import two_sinusoids as two_sinusoids_data
+from ..mixture import Mixture, gaussian_mixture
+from .spec import Spec
+from .store import Results
+from .two_gaussians import true_density
+from .two_sinusoids import standardise
+
+_SHOWN = ("ngem-listing", "ngem", "nll")
+
+
+def fig1(spec: Spec, results: Results, path: Path) -> None:
+    """One Gaussian against a mixture with the same mean."""
+    (found,) = results.select()
+    with plotting.styled_figure(1, 1, (5, 3)) as (figure, axes):
+        curves = {
+            "mixture": np.array(found["mixture"]),
+            "one Gaussian": np.array(found["gaussian"]),
+        }
+        grid = np.array(found["grid"])
+        plotting.compared_densities(axes[0, 0], grid, curves, mean=found["mean"])
+        figure.savefig(path, dpi=150)
+
+
+def fig2(spec: Spec, results: Results, path: Path) -> None:
+    """Learned densities with marginals: separation, and collapse of nll."""
+    data = two_gaussians_data(spec.settings["n_points"])
+    rate = max(spec.settings["learning_rates"])
+    with plotting.styled_figure(1, len(_SHOWN), (11, 3.9), top=0.9) as (figure, axes):
+        for ax, name in zip(axes[0], _SHOWN, strict=True):
+            (found,) = results.select(objective=name, learning_rate=rate)
+            parts = {key: np.array(value)[0] for key, value in found["mixture"].items()}
+            learned = gaussian_mixture(
+                np.log(np.maximum(parts["weights"], 1e-30)), parts["mean"], parts["scale"]
+            )
+            plotting.density_with_marginals(ax, learned, true_density(data))
+            text = f"{name}, learning rate {rate:g}: entropy {found['entropy'][0]:.3f}"
+            plotting.caption(ax, text, height=1.25)
+        figure.savefig(path, dpi=150)
+
+
+def fig4(spec: Spec, results: Results, path: Path) -> None:
+    """Convergence for each learning rate."""
+    rates = spec.settings["learning_rates"]
+    with plotting.styled_figure(1, len(rates), (11, 3.2), sharey=True) as (figure, axes):
+        for ax, rate in zip(axes[0], rates, strict=True):
+            found = {name: results.select(objective=name, learning_rate=rate)[0] for name in _SHOWN}
+            curves = {name: np.array(run["curve"]) for name, run in found.items()}
+            run = found["nll"]
+            plotting.convergence(ax, np.array(run["iterations"]), curves, optimum=run["optimum"])
+            seeds = len(spec.settings["seeds"])
+            ax.set(title=f"learning rate {rate:g}, {seeds} seeds", xscale="symlog")
+            ax.set_ylim(run["optimum"] - 0.3, 9)
+            ax.label_outer()
+        figure.savefig(path, dpi=150)
+
+
+def fig5(spec: Spec, results: Results, path: Path) -> None:
+    """Paths of the means in one training."""
+    data = two_gaussians_data(spec.settings["n_points"])
+    rate = sorted(spec.settings["learning_rates"])[-2]
+    with plotting.styled_figure(1, len(_SHOWN), (11, 3.9)) as (figure, axes):
+        for ax, name in zip(axes[0], _SHOWN, strict=True):
+            (found,) = results.select(objective=name, learning_rate=rate)
+            color = plotting.COLORS[name]
+            plotting.trajectories(ax, np.array(found["path"]), data.means, color=color)
+            ax.set(title=f"{name}, learning rate {rate:g}", xlim=(-6, 6), ylim=(-6, 6))
+        figure.savefig(path, dpi=150)
+
+
+def fig6(spec: Spec, results: Results, path: Path) -> None:
+    """Convergence of the network for each learning rate."""
+    rates = spec.settings["learning_rates"]
+    steps = -(-spec.settings["n_points"] // 128)
+    stride = max(1, spec.settings["epochs"] // 250)
+    with plotting.styled_figure(1, len(rates), (11, 3.2), sharey=True) as (figure, axes):
+        for ax, rate in zip(axes[0], rates, strict=True):
+            curves = {
+                name: np.array(
+                    [run["curve"] for run in results.select(objective=name, learning_rate=rate)]
+                )
+                for name in _SHOWN
+            }
+            iterations = steps * (1 + stride * np.arange(curves["nll"].shape[1]))
+            plotting.convergence(ax, iterations, curves)
+            ax.set(title=f"learning rate {rate:g}, {len(curves['nll'])} seeds")
+            ax.set_ylim(-1.2, 3.2)
+            ax.label_outer()
+        figure.savefig(path, dpi=150)
+
+
+def fig7(spec: Spec, results: Results, path: Path) -> None:
+    """Component bands over the training points, on a seed where nll ends with least entropy."""
+    data = two_sinusoids_data(spec.settings["n_points"])
+    x, y = (standardise(v) if spec.settings["standardise"] else v for v in data)
+    rate = spec.settings["learning_rates"][0]
+    seed = min(
+        spec.settings["seeds"][:2],
+        key=lambda s: results.select(objective="nll", learning_rate=rate, seed=s)[0]["entropy"],
+    )
+    with plotting.styled_figure(1, len(_SHOWN), (12, 3.6), sharey=True) as (figure, axes):
+        for ax, name in zip(axes[0], _SHOWN, strict=True):
+            (found,) = results.select(objective=name, learning_rate=rate, seed=seed)
+            bands = {key: jnp.asarray(value) for key, value in found["bands"].items()}
+            learned = Mixture(
+                jnp.log(jnp.maximum(bands["weights"], 1e-30)),
+                LocationScale(bands["mean"], bands["scale"]),
+            )
+            ax.plot(x[:, 0], y[:, 0], ".", color="0.75", markersize=2, zorder=0)
+            plotting.component_bands(ax, np.array(found["bands"]["x"]), learned)
+            title = f"{name}: NLL {found['nll']:.2f}, entropy {found['entropy']:.3f}"
+            ax.set(xlabel="x", title=title)
+        axes[0, 0].set(ylabel="y", ylim=(1.4 * y.min(), 1.8 * y.max()))
+        figure.savefig(path, dpi=150)
+
+
+def fig8(spec: Spec, results: Results, path: Path) -> None:
+    """Images of the components for four labels, one row for each objective."""
+    labels = (0, 4, 7, 8)
+    with plotting.styled_figure(len(_SHOWN), len(labels), (11, 3.4)) as (figure, axes):
+        for row, name in zip(axes, _SHOWN, strict=True):
+            for ax, label in zip(row, labels, strict=True):
+                _images(ax, results, name, label)
+            row[0].text(
+                -0.05, 0.5, name, transform=row[0].transAxes, rotation=90, ha="right", va="center"
+            )
+        figure.savefig(path, dpi=150)
+
+
+def fig9(spec: Spec, results: Results, path: Path) -> None:
+    """Images of the components for all labels, the paper's ngem and ours."""
+    _all_labels(results, path, ("ngem-listing", "ngem"))
+
+
+def fig10(spec: Spec, results: Results, path: Path) -> None:
+    """Images of the components for all labels, nll."""
+    _all_labels(results, path, ("nll",))
+
+
+def _all_labels(results: Results, path: Path, names: tuple[str, ...]) -> None:
+    with plotting.styled_figure(3 * len(names), 4, (11, 3.3 * len(names))) as (figure, axes):
+        for block, name in enumerate(names):
+            cells = axes[3 * block : 3 * block + 3].ravel()
+            for label, ax in enumerate(cells):
+                if label < 10:
+                    _images(ax, results, name, label)
+                    ax.set_title(f"{name}, label {label}", fontsize=8)
+                else:
+                    ax.axis("off")
+        figure.savefig(path, dpi=150)
+
+
+def _images(ax, results: Results, name: str, label: int) -> None:
+    found = next(run for run in results.select(objective=name) if "images" in run)
+    images = np.array(found["images"][label]) / 255
+    plotting.images_with_weights(ax, images, np.array(found["weights"][label]))
+
+
+FIGURES: dict[str, Callable[[Spec, Results, Path], None]] = {
+    "fig1": fig1,
+    "fig2": fig2,
+    "fig4": fig4,
+    "fig5": fig5,
+    "fig6": fig6,
+    "fig7": fig7,
+    "fig8": fig8,
+    "fig9": fig9,
+    "fig10": fig10,
+}

@@ -1,0 +1,142 @@
+"""What `ngem reproduce` prints and writes: tables beside the paper's, verdicts, pictures."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+from .. import files
+from . import runner
+from .figures import FIGURES
+from .spec import BUDGETS, Spec, ids, load
+from .store import Results
+from .tables import CLAIMS, TABLES, Claim, Table
+
+#: Where the repository keeps the results of the full budget.
+COMMITTED = Path("docs/results")
+
+
+def reproduce(
+    names: Sequence[str], *, budget: str, out: Path, threads: int, console: Console
+) -> None:
+    """Run specs, print each with its verdicts and write its report.
+
+    Args:
+        names: Ids, or "all".
+        budget: One of `BUDGETS`.
+        out: Directory of results; what is there is continued.
+        threads: Runs at a time.
+        console: Where to print.
+    """
+    chosen = ids() if "all" in names else list(names)
+    specs = [load(name, budget) for name in chosen]  # a wrong name is told before hours of work
+    for spec in specs:
+        console.print(f"\n[bold]{spec.id}[/bold]: {spec.title} (budget {budget})")
+        results = _run(spec, out, threads, console)
+        table = TABLES[spec.id](spec, results) if spec.id in TABLES else None
+        claims = CLAIMS[spec.id](spec, results) if spec.id in CLAIMS and _judged(spec) else []
+        if table is not None:
+            console.print(_rich(table))
+        for claim in claims:
+            console.print(_verdict(claim))
+        path = write(spec, results, table, claims, out)
+        console.print(f"Report: {path}")
+
+
+def write(
+    spec: Spec, results: Results, table: Table | None, claims: list[Claim], out: Path
+) -> Path:
+    """Write report.md, the figure and the verdicts of a spec; return the report's path."""
+    folder = out / spec.id
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"# {spec.id}: {spec.title}", "", spec.reading, ""]
+    if spec.id in FIGURES:
+        FIGURES[spec.id](spec, results, folder / f"{spec.id}.png")
+        lines += [f"![{spec.title}]({spec.id}.png)", ""]
+    if table is not None:
+        lines += [*_markdown(table), ""]
+    if claims:
+        rows = [["claim", "paper", "ours", "verdict"]]
+        rows += [[c.text, c.paper, c.ours, "holds" if c.holds else "fails"] for c in claims]
+        lines += [*_markdown(rows), ""]
+    own = "" if spec.runs == spec.id else f" It shows the runs of {spec.runs}."
+    lines += [
+        f"Budget {spec.budget}: {len(results.runs)} runs, {results.seconds() / 60:.1f} minutes of "
+        f"one thread in all.{own} Repeat with `ngem reproduce {spec.id} --budget {spec.budget}`.",
+    ]
+    verdicts = {"id": spec.id, "budget": spec.budget, "claims": [c._asdict() for c in claims]}
+    files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
+    files.replace(folder / "report.md", ("\n".join(lines) + "\n").encode())
+    return folder / "report.md"
+
+
+def summarise(out: Path, console: Console) -> None:
+    """Print every claim that was judged, with its verdict."""
+    table = RichTable(title=f"claims judged in {out}", show_lines=True)
+    for column in ("id", "claim", "paper", "ours", "verdict"):
+        table.add_column(column)
+    for row in summary(out):
+        table.add_row(*row)
+    console.print(table)
+
+
+def summary(out: Path) -> list[list[str]]:
+    """Return id, claim, paper's figure, ours and verdict of every claim found."""
+    rows = []
+    for name in ids():
+        path = out / name / "claims.json"
+        if path.exists():
+            for claim in json.loads(path.read_text())["claims"]:
+                verdict = "holds" if claim["holds"] else "fails"
+                rows.append([name, claim["text"], claim["paper"], claim["ours"], verdict])
+    if not rows:
+        raise ValueError(
+            f"{out} must hold results with verdicts, found none; run ngem reproduce all first, "
+            "with budget quick or full."
+        )
+    return rows
+
+
+def _judged(spec: Spec) -> bool:
+    """Return whether the budget is large enough for claims to mean anything."""
+    return spec.budget != BUDGETS[0]
+
+
+def _run(spec: Spec, out: Path, threads: int, console: Console) -> Results:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(spec.runs, total=None)
+        return runner.run(
+            spec,
+            out,
+            threads=threads,
+            report=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+
+
+def _rich(table: Table) -> RichTable:
+    shown = RichTable()
+    for column in table[0]:
+        shown.add_column(column)
+    for row in table[1:]:
+        shown.add_row(*row)
+    return shown
+
+
+def _verdict(claim: Claim) -> str:
+    word = "[green]holds[/green]" if claim.holds else "[red]fails[/red]"
+    return f"{word}  {claim.text}\n       paper: {claim.paper}; ours: {claim.ours}"
+
+
+def _markdown(table: Table) -> list[str]:
+    line = lambda cells: "| " + " | ".join(cells) + " |"  # noqa: E731
+    return [line(table[0]), "|" + "---|" * len(table[0]), *map(line, table[1:])]
