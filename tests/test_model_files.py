@@ -58,7 +58,7 @@ def test_what_is_saved_comes_back(model, content, tmp_path):
 
 
 def damaged(content, rng):
-    """Yield some 20,000 files that are nearly right."""
+    """Yield some 6,000 files that are nearly right."""
     size = len(content)
     header = 8 + int.from_bytes(content[:8], "little")
     for cut in {
@@ -74,8 +74,9 @@ def damaged(content, rng):
         *rng.integers(0, size, 400),
     }:
         yield content[:cut]
-    # Every bit of the header, where meaning is denser than in the arrays.
-    flips = [(position, bit) for position in range(header) for bit in range(8)]
+    # Every byte of the header, where meaning is denser than in the arrays: a bit of it at random,
+    # and the one that only turns e to E.
+    flips = [(position, bit) for position in range(header) for bit in {5, int(rng.integers(8))}]
     flips += zip(rng.integers(header, size, 500), rng.integers(0, 8, 500), strict=True)
     for position, bit in flips:
         flipped = bytearray(content)
@@ -96,7 +97,7 @@ def test_thousands_of_damaged_files_are_refused(content, tmp_path):
         with pytest.raises(FileError, match=r"must"):
             MDNRegressor.load(path)
         count += 1
-    assert count >= 15_000
+    assert count >= 5_000
 
 
 HOSTILE = {
