@@ -31,6 +31,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ngem import MDNRegressor, prediction
+from ngem.callbacks import TensorBoardLogger
 from ngem.objectives import NGEM, NLL
 from ngem.training import FitError
 
@@ -593,11 +594,16 @@ def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
             tiny(**settings, **{**first, name: value}).fit(x, y, eval_set=(x[:50], y[:50]))
 
 
-def test_it_is_silent_and_calls_back(capsys):
+def test_it_is_silent_and_calls_back(capsys, tmp_path):
     seen = []
-    tiny(max_epochs=3, verbose=1, callbacks=[seen.append]).fit(*branches())
+    board = TensorBoardLogger(tmp_path)
+    estimator = tiny(max_epochs=3, verbose=1, callbacks=[seen.append, board])
+    clone(estimator).fit(*branches())
     assert capsys.readouterr() == ("", "")
     assert [progress.epoch for progress in seen] == [1, 2, 3]
+    # The copy's file is complete although nobody could close it: three likelihoods an epoch.
+    (events,) = tmp_path.iterdir()
+    assert events.read_bytes().count(b"_nll") == 9
 
 
 def test_diagnostics_say_what_was_found():

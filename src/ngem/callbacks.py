@@ -86,6 +86,7 @@ class TensorBoardLogger:
         return {**self.__dict__, "_writer": None}
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is left; another fit begins another file."""
         if self._writer is not None:
             self._writer.close()
+        self._writer = None

@@ -78,7 +78,8 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         scale_floor: Smallest scale of a component, in units of the standardised target.
         missing: "error", or "impute" to replace NaN in features by the column's median and tell
             the network where that happened. Targets must be complete.
-        callbacks: Called with a `training.Progress` after each epoch.
+        callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
+            are closed when the fit ends.
         checkpoint: File to save progress in and to resume from; needs an integer random_state.
         random_state: Seed of initialisation, held-out rows and batches.
         verbose: 1 shows a progress bar where there is a terminal.
@@ -354,7 +355,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         plan, key = _settings.plan(settings, len(train.x)), jax.random.key(seed)
         data = _to_device(model, train)
         validation = None if held_out is None else _to_device(model, held_out)
-        bar = ProgressBar() if self.verbose else None
+        callbacks = [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
         resume = save = None
         if self.checkpoint is not None:
             known = {
@@ -377,13 +378,14 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
                 validation=validation,
-                callbacks=[*self.callbacks, *([] if bar is None else [bar])],
+                callbacks=callbacks,
                 resume=resume,
                 save=save,
             )
         finally:
-            if bar is not None:
-                bar.close()
+            # Of a clone's callbacks, which are copies, no one else could close any.
+            for callback in callbacks:
+                getattr(callback, "close", lambda: None)()
 
     def _hold_out(self, table: Table, eval_set: Any, seed: int) -> tuple[Table, Table | None]:
         """Return the rows to train on, and those to watch."""
