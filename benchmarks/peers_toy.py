@@ -4,7 +4,8 @@
 
 y = sin 2x with probability w, else -sin 2x, plus Gaussian noise; x ~ U(-3, 3); 1,000 rows to learn
 from, 10,000 to test on, 5 seeds. The gap is the test negative log-likelihood less the true
-density's, in nat. One set of defaults everywhere; nothing is tuned on the test rows.
+density's, in nat. One set of defaults everywhere. They were chosen on draws of seeds 0 to 4; the seeds
+here are others.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from scipy import stats
 from ngem import MDNRegressor
 
 TASKS = [(0.5, 0.1), (0.8, 0.1), (0.5, 0.02), (0.8, 0.02)]
-SEEDS = range(5)
+SEEDS = range(100, 105)
 
 
 def draw(weight: float, noise: float, n_rows: int, rng: np.random.Generator):
@@ -58,7 +59,7 @@ def main() -> None:
     for weight, noise in TASKS:
         runs = [
             measure(weight, noise, seed, objective=arguments.objective)
-            for seed in range(arguments.seeds)
+            for seed in SEEDS[: arguments.seeds]
         ]
         gaps, seconds = (np.array(column) for column in zip(*runs, strict=True))
         error = gaps.std(ddof=1) / np.sqrt(len(gaps))

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -234,9 +235,15 @@ def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(error.value.result))
 
 
-def test_a_learning_rate_far_too_high_is_named():
-    with pytest.raises(FitError, match="too high"):
-        run(Plan(optimizer="sgd", batch_size=32), learning_rate=1e30)
+@pytest.mark.parametrize("rate", [1e30, 3e38])
+def test_a_learning_rate_far_too_high_is_named(rate):
+    """Parameters may overflow in a single step; neither they nor their average leave the fit."""
+    with pytest.raises(FitError, match="too high") as error:
+        run(Plan(optimizer="sgd", batch_size=32, ema=0.9), learning_rate=rate)
+    assert all(np.all(np.isfinite(leaf)) for leaf in leaves(error.value.result))
+    copy = pickle.loads(pickle.dumps(error.value))
+    assert str(copy) == str(error.value)
+    assert copy.result.skipped == error.value.result.skipped
 
 
 def test_a_scale_at_its_floor_is_named():

@@ -33,7 +33,12 @@ STYLE: dict[str, Any] = {
 
 @contextlib.contextmanager
 def styled_figure(
-    rows: int, columns: int, size: tuple[float, float], *, top: float = 1.0, **settings: Any
+    rows: int,
+    columns: int,
+    size: tuple[float | int, float | int],
+    *,
+    top: float = 1.0,
+    **settings: Any,
 ) -> Iterator[tuple[Figure, np.ndarray]]:
     """Give a figure in our style and its axes, always (rows, columns); draw within the context.
 

@@ -158,6 +158,10 @@ class FitError(RuntimeError):
         super().__init__(message)
         self.result = result
 
+    def __reduce__(self):
+        # Without this an error of a worker process could not be told to the one that waits for it.
+        return type(self), (str(self), self.result)
+
 
 Callback = Callable[[Progress], Any]
 Saver = Callable[[State, History], Any]
@@ -318,13 +322,18 @@ def _epoch(static, plan, data, validation, hyper, state):
     """Visit every row once, then look at the validation rows."""
     index, present = _batches(_key(state, _ORDER, state.epoch), len(data.y), plan.batch_size)
     step = partial(_step, static, plan, data, hyper, len(index))
-    start = state.params
+    start = (state.params, state.optimizer, state.average)
     state, (totals, masses) = jax.lax.scan(step, state, (index, present))
     train = jnp.sum(totals) / jnp.sum(masses)  # NaN if every step was skipped
     # An update can overflow although its gradient did not: then the epoch is taken back.
     sound = _all_finite(state.params)
+    params, optimizer, average = _select(
+        sound, (state.params, state.optimizer, state.average), start
+    )
     state = state._replace(
-        params=_select(sound, state.params, start),
+        params=params,
+        optimizer=optimizer,
+        average=average,
         skipped_in_a_row=jnp.where(sound, state.skipped_in_a_row, plan.max_skipped),
     )
     evaluated = state.params if plan.ema is None else state.average

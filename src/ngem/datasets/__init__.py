@@ -4,10 +4,15 @@ from .catalogue import DATA_NAMES
 from .files import DataError, local_path
 from .generated import (
     InverseSine,
+    Regression,
     TwoGaussians,
     TwoSinusoids,
+    changing_noise,
     inverse_sine,
+    signed_sine,
+    switching_maps,
     two_gaussians,
+    two_link_arm,
     two_sinusoids,
 )
 from .mnist import load_mnist
@@ -19,16 +24,21 @@ __all__ = [
     "DataError",
     "InverseSine",
     "RandomSplit",
+    "Regression",
     "Split",
     "Table",
     "TwoGaussians",
     "TwoSinusoids",
+    "changing_noise",
     "inverse_sine",
     "load_mnist",
     "load_uci",
     "local_path",
     "random_split",
+    "signed_sine",
+    "switching_maps",
     "two_gaussians",
+    "two_link_arm",
     "two_sinusoids",
     "uci_splits",
 ]

@@ -73,3 +73,78 @@ def inverse_sine(n_points: int = 1000, *, noise: float = 0.1, seed: int = 0) -> 
     y = rng.uniform(0, 1, (n_points, 1))
     x = y + 0.3 * np.sin(2 * np.pi * y) + rng.uniform(-noise, noise, y.shape)
     return InverseSine(x, y)
+
+
+class Regression(NamedTuple):
+    """Features and targets, and the mean log density of the targets under the truth."""
+
+    x: np.ndarray
+    y: np.ndarray
+    true_log_density: float
+
+
+def signed_sine(
+    n_points: int = 1000, *, weight: float = 0.5, noise: float = 0.1, seed: int = 0
+) -> Regression:
+    """Return y = sin 2x with probability `weight`, else -sin 2x, plus noise; x ~ U(-3, 3)."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3, 3, (n_points, 1))
+    sign = np.where(rng.random((n_points, 1)) < weight, 1.0, -1.0)
+    y = sign * np.sin(2 * x) + noise * rng.standard_normal(x.shape)
+    branches = [
+        np.log(w) + _log_normal(y, branch * np.sin(2 * x), noise)
+        for w, branch in ((weight, 1), (1 - weight, -1))
+    ]
+    return Regression(x, y, float(np.mean(np.logaddexp(*branches))))
+
+
+def changing_noise(n_points: int = 1000, *, seed: int = 0) -> Regression:
+    """Return a wave whose noise grows from 0.02 to 0.5 along x: one mode, heteroscedastic."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3, 3, (n_points, 1))
+    scale = 0.02 + 0.48 * (x + 3) / 6
+    y = np.sin(2 * x) + scale * rng.standard_normal(x.shape)
+    return Regression(x, y, float(np.mean(_log_normal(y, np.sin(2 * x), scale))))
+
+
+def two_link_arm(n_points: int = 2000, *, noise: float = 0.05, seed: int = 0) -> Regression:
+    """Return hand positions of an arm with two links of length 1, and its two joint angles.
+
+    The elbow bends either way with equal chance, so that each position has two answers; angles are
+    measured with Gaussian noise.
+    """
+    rng = np.random.default_rng(seed)
+    shoulder = rng.uniform(-np.pi / 4, np.pi / 4, n_points)
+    elbow = rng.uniform(np.pi / 6, 5 * np.pi / 6, n_points)
+    # Seen from the hand, (shoulder, elbow) and (shoulder + elbow, -elbow) are the same.
+    ways = np.stack([[shoulder, elbow], [shoulder + elbow, -elbow]])
+    picked = rng.integers(2, size=n_points)
+    x = np.stack(
+        [np.cos(shoulder) + np.cos(shoulder + elbow), np.sin(shoulder) + np.sin(shoulder + elbow)],
+        axis=-1,
+    )
+    angles = np.moveaxis(ways, -1, 0)
+    y = angles[np.arange(n_points), picked] + noise * rng.standard_normal((n_points, 2))
+    each = _log_normal(y[:, None], angles, noise).sum(axis=-1) + np.log(0.5)
+    return Regression(x, y, float(np.mean(np.logaddexp(each[:, 0], each[:, 1]))))
+
+
+def switching_maps(
+    n_points: int = 2000, *, dim: int = 20, noise: float = 0.1, seed: int = 0
+) -> Regression:
+    """Return targets of many columns from one of three linear maps, whose chances depend on x."""
+    fixed = np.random.default_rng(2602)  # the maps are the task, the same for every draw
+    maps, leaning = fixed.standard_normal((3, 2, dim)), fixed.standard_normal((2, 3))
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n_points, 2))
+    logits = x @ leaning
+    log_chance = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    picked = (log_chance + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    means = np.einsum("ni,kid->nkd", x, maps)
+    y = means[np.arange(n_points), picked] + noise * rng.standard_normal((n_points, dim))
+    joint = log_chance + _log_normal(y[:, None], means, noise).sum(axis=-1)
+    return Regression(x, y, float(np.mean(np.logaddexp.reduce(joint, axis=1))))
+
+
+def _log_normal(y: np.ndarray, mean: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
+    return -0.5 * ((y - mean) / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)

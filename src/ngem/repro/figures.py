@@ -59,7 +59,7 @@ def fig4(spec: Spec, results: Results, path: Path) -> None:
             run = found["nll"]
             plotting.convergence(ax, np.array(run["iterations"]), curves, optimum=run["optimum"])
             seeds = len(spec.settings["seeds"])
-            ax.set(title=f"learning rate {rate:g}, {seeds} seeds", xscale="symlog")
+            ax.set(title=f"learning rate {rate:g}, {seeds} seeds")
             ax.set_ylim(run["optimum"] - 0.3, 9)
             ax.label_outer()
         figure.savefig(path, dpi=150)

@@ -14,6 +14,7 @@ from .store import Results, Unit
 #: `run(settings, unit)`; one that measures time has `ALONE = True` and runs by itself.
 EXPERIMENTS = (
     "inverse_mnist",
+    "objective_study",
     "one_gaussian",
     "regression",
     "standard_splits",

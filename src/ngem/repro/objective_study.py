@@ -1,0 +1,308 @@
+"""Which objective wins: many tasks, every method with the same choices, made on validation rows."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import datasets, training
+from ..families import DiagonalGaussian
+from ..nn import MixtureNetwork, initialise_head, mixture_mlp
+from ..objectives import NGEM, OBJECTIVES, AbstractObjective
+from .store import Unit, rounded
+
+
+class Rows(NamedTuple):
+    """Features and targets of a task in its own units, and what is known about the truth.
+
+    Attributes:
+        x: Features.
+        y: Targets.
+        split: Row numbers to train on, to choose by and to test on.
+        true_nll: Negative log-likelihood of the true density on the test rows, if known.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    split: datasets.RandomSplit
+    true_nll: float | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem.
+
+    Attributes:
+        rows: From a seed to data.
+        n_components: Components of the mixture, often more than the truth has.
+        hidden_sizes: Of the network.
+        true_entropy: Of the true weights, where they are known and do not depend on x.
+    """
+
+    rows: Callable[[int], Rows]
+    n_components: int
+    hidden_sizes: tuple[int, ...] = (128, 128)
+    true_entropy: float | None = None
+
+
+def _drawn(make: Callable[..., Any], n_train: int, **settings: Any) -> Callable[[int], Rows]:
+    """Return a task from a generator of data: validation and test rows are fresh draws."""
+
+    def rows(seed: int) -> Rows:
+        sizes = {"train": n_train, "validation": n_train // 5, "test": 5000}
+        # Draws of different purposes never share a seed.
+        parts = [
+            make(size, seed=1000 * seed + number, **settings)
+            for number, size in enumerate(sizes.values())
+        ]
+        ends = np.cumsum([0, *sizes.values()])
+        split = datasets.RandomSplit(*(np.arange(a, b) for a, b in itertools.pairwise(ends)))
+        truth = getattr(parts[2], "true_log_density", None)
+        x, y = (np.concatenate([getattr(part, name) for part in parts]) for name in "xy")
+        return Rows(x, y, split, None if truth is None else -truth)
+
+    return rows
+
+
+class _Plane(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+
+
+def _two_gaussians(n_points: int, *, weight: float, seed: int) -> _Plane:
+    data = datasets.two_gaussians(n_points, weights=(weight, 1 - weight), seed=seed)
+    return _Plane(np.zeros((n_points, 1)), data.points)
+
+
+def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> datasets.TwoSinusoids:
+    return datasets.two_sinusoids(n_points, weights=(weight, 1 - weight), seed=seed)
+
+
+def _table(name: str, at_most: int = 10_000) -> Callable[[int], Rows]:
+    """Return a UCI set; of a large one, a random part that the seed chooses."""
+
+    def rows(seed: int) -> Rows:
+        table = datasets.load_uci(name)
+        kept = np.random.default_rng(seed).permutation(len(table.x))[:at_most]
+        split = datasets.random_split(len(kept), seed, test=0.2, validation=0.1)
+        return Rows(table.x[kept], table.y[kept], split)
+
+    return rows
+
+
+def _images(at_most: int = 6000) -> Callable[[int], Rows]:
+    def rows(seed: int) -> Rows:
+        images, labels = datasets.load_mnist("train")
+        kept = np.random.default_rng(seed).permutation(len(images))[:at_most]
+        split = datasets.random_split(at_most, seed, test=0.2, validation=0.1)
+        return Rows(np.eye(10)[labels[kept]], images[kept] / 255, split)
+
+    return rows
+
+
+def _entropy(weight: float) -> float:
+    return -weight * np.log(weight) - (1 - weight) * np.log(1 - weight)
+
+
+TASKS: dict[str, Task] = {
+    **{
+        f"two-gaussians {w:g}": Task(
+            _drawn(_two_gaussians, 500, weight=w), 2, true_entropy=_entropy(w)
+        )
+        for w in (0.5, 0.8, 0.95)
+    },
+    **{
+        f"two-sinusoids {w:g}": Task(
+            _drawn(_two_sinusoids, 2000, weight=w), 2, (128,) * 4, true_entropy=_entropy(w)
+        )
+        for w in (0.5, 0.8, 0.95)
+    },
+    **{
+        f"signed-sine {w:g} noise {noise:g}": Task(
+            _drawn(datasets.signed_sine, 1000, weight=w, noise=noise), 5
+        )
+        for noise in (0.1, 0.02)
+        for w in (0.5, 0.8)
+    },
+    "inverse-sine": Task(_drawn(datasets.inverse_sine, 1000), 5),
+    "changing-noise": Task(_drawn(datasets.changing_noise, 1000), 5),
+    "two-link-arm": Task(_drawn(datasets.two_link_arm, 2000), 4),
+    "switching-maps": Task(_drawn(datasets.switching_maps, 2000), 5),
+    **{
+        name: Task(_table(name), 5)
+        for name in (
+            "housing",
+            "concrete",
+            "energy",
+            "kin8nm",
+            "naval",
+            "power-plant",
+            "protein",
+            "wine-quality-red",
+            "yacht",
+        )
+    },
+    "inverse-mnist": Task(_images(), 3, (128,) * 4),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The study.
+
+    Attributes:
+        tasks: Names of tasks, keys of `TASKS`.
+        methods: By name: objective, and for "ngem" power (start, end, share of training),
+            logits_rule, damping, coordinates; init "random" or "k-means".
+        learning_rates: Grid for every method.
+        weight_decays: Grid for every method.
+        seeds: Of data, networks and batches.
+        steps: Updates of a run, in whole epochs.
+        batch_size: Rows per step.
+        scale_floor: Least scale of a standardised target.
+    """
+
+    tasks: list[str]
+    methods: dict[str, dict[str, Any]]
+    learning_rates: list[float]
+    weight_decays: list[float]
+    seeds: list[int]
+    steps: int
+    batch_size: int
+    scale_floor: float
+
+
+def units(settings: Settings) -> list[Unit]:
+    """Return one unit for each task, seed and method; the grid is within."""
+    return [
+        {"task": task, "method": method, "seed": seed}
+        for task in settings.tasks
+        for seed in settings.seeds
+        for method in settings.methods
+    ]
+
+
+def run(settings: Settings, unit: Unit) -> dict[str, Any]:
+    """Return every point of the grid, and test scores of the one that validation rows chose."""
+    task, method = TASKS[unit["task"]], settings.methods[unit["method"]]
+    rows = task.rows(unit["seed"])
+    parts, log_spread = standardised(rows)
+    network = _network(settings, task, method, parts[0], unit["seed"])
+    steps = -(-len(parts[0].y) // settings.batch_size)
+    epochs = -(-settings.steps // steps)
+    grid, best = [], None
+    for rate in settings.learning_rates:
+        for decay in settings.weight_decays:
+            point = {"learning_rate": rate, "weight_decay": decay}
+            try:
+                fitted = training.fit(
+                    network,
+                    parts[0],
+                    _plan(settings, method),
+                    key=jax.random.key(unit["seed"]),
+                    max_epochs=epochs,
+                    learning_rate=rate,
+                    weight_decay=decay,
+                    validation=parts[1],
+                )
+            except training.FitError as error:
+                grid.append({**point, "diverged": str(error)[:200]})
+                continue
+            loss = float(fitted.state.best_loss)
+            final = float(fitted.history.train[-1])
+            grid.append(
+                {
+                    **point,
+                    "validation_nll": rounded(loss),
+                    "train_nll": rounded(final),
+                    "skipped": fitted.skipped,
+                }
+            )
+            if best is None or loss < best[0]:
+                best = (loss, point, fitted, final)
+    result: dict[str, Any] = {"grid": grid, "true_nll": rounded(rows.true_nll)}
+    if best is None:
+        return result
+    _, point, fitted, final = best
+    mixture = training.apply(fitted.network, parts[2].rows)
+    result |= {
+        **point,
+        # In the task's units, so that truth and methods compare.
+        "test_nll": rounded(float(training.mean_nll(fitted.network, parts[2])) + log_spread),
+        "train_nll": rounded(final + log_spread),
+        "crps": _crps(mixture, parts[2].y),
+        "entropy": rounded(float(jnp.mean(mixture.weight_entropy()))),
+        "effective_components": rounded(float(_effective(mixture.weights))),
+        "curve": rounded(fitted.history.train[:: max(1, epochs // 100)] + log_spread),
+        "best_epoch": fitted.best_epoch,
+        "epochs": epochs,
+    }
+    return result
+
+
+def standardised(rows: Rows) -> tuple[list[training.Data], float]:
+    """Return data with training rows of mean 0 and variance 1, and the log volume of a unit.
+
+    Images stay as they are, in [0, 1].
+    """
+    scaled, log_spread = [], 0.0
+    for values in (rows.x, rows.y):
+        train = values[rows.split.train]
+        centre, spread = train.mean(axis=0), train.std(axis=0)
+        if values.shape[1] > 100:
+            centre, spread = np.zeros_like(centre), np.ones_like(spread)
+        spread = np.where(spread > 1e-12, spread, 1.0)
+        scaled.append(jnp.asarray((values - centre) / spread, jnp.float32))
+        log_spread = float(np.log(spread).sum())
+    x, y = scaled
+    return [training.Data(x[part], y[part]) for part in rows.split], log_spread
+
+
+def make_objective(method: dict[str, Any]) -> AbstractObjective:
+    """Return the objective of a method."""
+    name = method["objective"]
+    changes = {key: method[key] for key in ("logits_rule", "damping") if key in method}
+    return NGEM(**changes) if name == "ngem" else OBJECTIVES[name]
+
+
+def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:
+    power = method.get("power")
+    return training.Plan(
+        objective=make_objective(method),
+        batch_size=settings.batch_size,
+        power=None if power is None else tuple(power),
+    )
+
+
+def _network(
+    settings: Settings, task: Task, method: dict[str, Any], data: training.Data, seed: int
+) -> MixtureNetwork:
+    coordinates = method.get("coordinates", "scale")
+    network = mixture_mlp(
+        data.x.shape[1],
+        data.y.shape[1],
+        key=jax.random.key(seed),
+        n_components=task.n_components,
+        hidden_sizes=task.hidden_sizes,
+        family=DiagonalGaussian(coordinates=coordinates, scale_floor=settings.scale_floor),
+    )
+    if method.get("init", "random") == "random":
+        return network
+    return initialise_head(network, np.asarray(data.y), np.random.default_rng(seed))
+
+
+def _crps(mixture: Any, y: Any) -> float | None:
+    if mixture.dim > 2:
+        return None
+    columns = [mixture.marginal(d).crps(y[:, d : d + 1]) for d in range(mixture.dim)]
+    return rounded(float(jnp.mean(jnp.stack(columns))))
+
+
+def _effective(weights: Any) -> Any:
+    """Return exp of the entropy of the weights averaged over rows."""
+    mean = jnp.mean(weights, axis=0)
+    return jnp.exp(jnp.sum(jax.scipy.special.entr(mean)))
