@@ -178,6 +178,19 @@ def test_the_listing_is_biased_to_the_square_root_of_the_weights(converged):
     np.testing.assert_allclose(learned, roots / roots.sum(), atol=0.01)
 
 
+@pytest.mark.parametrize(("power", "expected"), [(0.0, 1.0), (0.5, 0.0), (1.0, -1.0)])
+def test_strength_sets_how_loud_components_are(power, expected):
+    """docs/theory.md, section 5: what a mean receives has variance (weight F)^(1 - 2 power)."""
+    weights, scale = np.array([0.9, 0.1]), np.array([[0.2], [3.0]])
+    mixture = ngem.gaussian_mixture(np.log(weights), np.array([[-40.0], [40.0]]), scale)
+    y = mixture.sample(jax.random.key(0), (20_000,))
+    objective = NGEM(power=power, damping=0.0)
+    each = jax.jit(jax.vmap(jax.grad(lambda m, row: objective(m, row)), in_axes=(None, 0)))
+    received = each(mixture, y).components.mean[:, :, 0]
+    fisher = weights / scale[:, 0] ** 2
+    np.testing.assert_allclose(jnp.mean(received**2, axis=0), fisher**expected, rtol=0.1)
+
+
 def test_beta_nll_is_seitzers_loss_for_one_component():
     _, mean, scale, y = arrays(comp=1)
     logits = jnp.zeros((len(y), 1))
