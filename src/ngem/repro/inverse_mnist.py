@@ -5,7 +5,7 @@ There are ten conditions, so the network runs on ten rows whatever the batch: `t
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 
 
 @cache
-def _data(part: str, rows: int) -> training.Data:
+def _data(part: Literal["train", "test"], rows: int) -> training.Data:
     images, labels = load_mnist(part)
     images, labels = images[: rows or None], labels[: rows or None]
     return training.Data(

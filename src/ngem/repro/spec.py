@@ -9,6 +9,8 @@ from typing import Any
 
 BUDGETS = ("smoke", "quick", "full")
 
+_SPECS = resources.files("ngem.repro") / "specs"
+
 _KEYS = {"title", "experiment", "reading", "settings", "budgets", "paper", "runs"}
 
 
@@ -41,7 +43,7 @@ def ids() -> list[str]:
     """Return the ids of all specs, tables and figures of the paper first."""
     names = [
         entry.name.removesuffix(".toml")
-        for entry in (resources.files(__package__) / "specs").iterdir()
+        for entry in _SPECS.iterdir()
         if entry.name.endswith(".toml")
     ]
     return sorted(names, key=_order)
@@ -53,8 +55,7 @@ def load(name: str, budget: str = "full") -> Spec:
         raise ValueError(f"id must be one of {', '.join(ids())}, or all; got {name!r}.")
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}.")
-    text = (resources.files(__package__) / "specs" / f"{name}.toml").read_text()
-    return parse(name, text, budget)
+    return parse(name, (_SPECS / f"{name}.toml").read_text(), budget)
 
 
 def parse(name: str, text: str, budget: str) -> Spec:

@@ -32,7 +32,7 @@ Maker = Callable[[Spec, Results], Any]
 PAPER_NAME = {"nll": "nll", "ngem-listing": "ngem"}
 
 
-def mean_std(values: Sequence[float], digits: int = 3) -> str:
+def mean_std(values: Sequence[float] | np.ndarray, digits: int = 3) -> str:
     """Return mean and standard deviation over seeds, as the paper writes them."""
     numbers = np.array(values, float)
     if not len(numbers):
@@ -104,7 +104,7 @@ def table1_claims(spec: Spec, results: Results) -> list[Claim]:
             Claim(
                 f"Sec. 4.1: at 1e-2 {objective} needs at most a tenth of nll's iterations",
                 "about 500 / over 5000",
-                f"{steps(objective):.0f} / {steps('nll'):.0f} on the mean of seeds (medians of seeds "
+                f"{steps(objective):.0f} / {steps('nll'):.0f} on the mean of seeds (medians "
                 f"{median(objective):.0f} / {median('nll'):.0f})",
                 10 * steps(objective) <= steps("nll"),
             ),
