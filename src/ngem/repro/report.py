@@ -67,7 +67,11 @@ def write(
         f"Budget {spec.budget}: {len(results.runs)} runs, {results.seconds() / 60:.1f} minutes of "
         f"one thread in all.{own} Repeat with `ngem reproduce {spec.id} --budget {spec.budget}`.",
     ]
-    verdicts = {"id": spec.id, "budget": spec.budget, "claims": [c._asdict() for c in claims]}
+    verdicts = {
+        "id": spec.id,
+        "budget": spec.budget,
+        "claims": [{**c._asdict(), "holds": bool(c.holds)} for c in claims],
+    }
     files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
     files.replace(folder / "report.md", ("\n".join(lines) + "\n").encode())
     return folder / "report.md"
