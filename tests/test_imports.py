@@ -17,7 +17,7 @@ LAYERS = [
     ["demo", "data_command"],
     ["repro"],
     ["plotting", "sklearn"],
-    ["model_files", "diagnostics"],
+    ["model_files", "diagnostics", "conversion"],
     ["_settings", "prediction", "callbacks", "checkpoints"],
     ["training"],
     ["nn"],
@@ -25,8 +25,16 @@ LAYERS = [
     ["geometry"],
     ["mixture"],
     ["families", "univariate"],
-    ["_errors", "_roots"],
-    ["_conditions", "_types", "datasets", "files", "optimizers", "preprocessing"],
+    ["_errors", "_roots", "torch"],
+    [
+        "_conditions",
+        "_defaults",
+        "_types",
+        "datasets",
+        "files",
+        "optimizers",
+        "preprocessing",
+    ],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
@@ -71,6 +79,7 @@ def test_imports_point_down(path, parts):
         ("sklearn", {"sklearn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"files"}),
+        ("torch", {"torch"}),
         ("tensorboardX", {"callbacks"}),
         ("pooch", {"datasets"}),
         ("requests", {"datasets"}),

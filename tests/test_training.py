@@ -17,7 +17,7 @@ import numpy as np
 import optax
 import pytest
 
-from ngem import training
+from ngem import _defaults, training
 from ngem.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 from ngem.checkpoints import Checkpoint
 from ngem.files import FileError
@@ -190,10 +190,20 @@ def test_cosine_ends_with_no_step_and_warmup_begins_with_none():
 
 
 def test_power_follows_its_schedule():
-    plan = Plan(power=(1.0, 0.2, 0.5))
-    power = [float(training._power(plan, jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
+    hyper = training._hyper(Plan(power=(1.0, 0.2, 0.5)), None, None, 1, None)
+    power = [float(training._power(hyper, jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
     np.testing.assert_allclose(power, [1.0, 0.6, 0.2, 0.2], rtol=1e-6)
-    assert training._power(Plan(), jnp.asarray(0.3)) is None
+    constant = training._hyper(Plan(power=None), None, None, 1, None)
+    assert training._power(constant, jnp.asarray(0.3)) is None
+
+
+def test_the_default_objective_brings_its_schedule():
+    assert Plan().power_schedule == _defaults.POWER_SCHEDULE
+    assert Plan(objective=NGEM(power=1.0)).power_schedule is None
+    assert Plan(objective=NLL()).power_schedule is None
+    assert Plan(power=None).power_schedule is None
+    with pytest.raises(ValueError, match="power must be one of"):
+        Plan(power="always")
 
 
 def test_weight_decay_shrinks_matrices_only():

@@ -20,10 +20,6 @@ from .objectives import OBJECTIVES, AbstractObjective, get_objective
 from .optimizers import DEFAULT_LEARNING_RATES
 from .training import Plan
 
-#: Strength of "ngem" over training: from 0.5, where steps are large and sure, to the plain
-#: likelihood at the end.
-_AUTO_POWER = (0.5, 0.0, 1.0)
-
 #: What stands in a file for an object that has no name. The model predicts, but does not fit again.
 UNSAVED = "unsaved"
 
@@ -248,17 +244,16 @@ def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
         batch_size=int(settings["batch_size"]),
         learning_rate_schedule=settings["learning_rate_schedule"],
         warmup=float(settings["warmup"]),
-        power=_power(settings),
+        power=_power(settings["power"]),
         clip_norm=optional("clip_norm", float),
         ema=optional("ema", float),
         patience=int(patience) if settings["early_stopping"] else None,
     )
 
 
-def _power(settings: Mapping[str, Any]) -> tuple[float, float, float] | None:
-    power = settings["power"]
+def _power(power: Any) -> tuple[float, float, float] | str | None:
     if isinstance(power, str):
-        return _AUTO_POWER if settings["objective"] == "ngem" else None
+        return power
     if isinstance(power, Sequence):
         start, end, share = map(float, power)
         return start, end, share

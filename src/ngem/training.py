@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from . import _errors
+from . import _defaults, _errors
 from .mixture import Mixture
 from .nn import MixtureNetwork, hidden_matrices, output_gradient, tapped
 from .objectives import NGEM, NLL, AbstractObjective
@@ -50,7 +50,8 @@ class Plan:
         learning_rate_schedule: "constant", or "cosine" to zero at the end of `max_epochs`.
         warmup: Share of training during which the learning rate rises linearly from zero.
         power: (start, end, share): the objective's strength goes linearly from start to end over
-            the first share of training. None leaves it to the objective.
+            the first share of training. None leaves it to the objective, constant. "auto" is the
+            library's schedule for its default objective, and None for any other.
         clip_norm: Largest Euclidean norm of a gradient, or None.
         ema: Decay of a moving average of the parameters that is used in their stead for
             validation and prediction, or None. The first steps are averaged over fewer.
@@ -63,7 +64,7 @@ class Plan:
     batch_size: int = 128
     learning_rate_schedule: str = "cosine"
     warmup: float = 0.0
-    power: tuple[float, float, float] | None = None
+    power: tuple[float, float, float] | str | None = "auto"
     clip_norm: float | None = None
     ema: float | None = None
     patience: int | None = None
@@ -76,6 +77,15 @@ class Plan:
         if isinstance(self.optimizer, str):
             _errors.check_choice("optimizer", self.optimizer, DEFAULT_LEARNING_RATES)
         _errors.check_fraction("warmup", self.warmup)
+        if isinstance(self.power, str):
+            _errors.check_choice("power", self.power, ("auto",))
+
+    @property
+    def power_schedule(self) -> tuple[float, float, float] | None:
+        """Start, end and share of the schedule of the strength, or None where there is none."""
+        if isinstance(self.power, str):
+            return _defaults.POWER_SCHEDULE if self.objective == NGEM() else None
+        return self.power
 
 
 class Data(NamedTuple):
@@ -103,6 +113,7 @@ class Hyper(NamedTuple):
     learning_rate: Float[Array, ""]
     weight_decay: Float[Array, ""]
     max_epochs: Int[Array, ""]
+    power: Float[Array, "3"] | None
 
 
 class State(NamedTuple):
@@ -208,6 +219,7 @@ def fit(
         validation = _arranged(network, validation, len(validation.y))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)
+    plan = replace(plan, power=None)  # a number in `hyper` from here on, for one program for all
     if resume is None:
         state = initial_state(network, plan, key)
         history = History(np.zeros(0), np.zeros(0))
@@ -384,7 +396,7 @@ def _step(static, plan, data, hyper, steps, state, batch):
 
     def loss(params):
         mixture = apply(eqx.combine(params, static), x, key)
-        losses = plan.objective.losses(mixture, y, _power(plan, progress), condition)
+        losses = plan.objective.losses(mixture, y, _power(hyper, progress), condition)
         if weights is None:
             return jnp.mean(losses)
         return jnp.sum(weights * losses) / jnp.maximum(jnp.sum(weights), jnp.finfo(y.dtype).tiny)
@@ -484,10 +496,10 @@ def _rate_shape(plan: Plan, progress: Float[Array, ""]) -> Float[Array, ""]:
     return shape
 
 
-def _power(plan: Plan, progress: Float[Array, ""]) -> Float[Array, ""] | None:
-    if plan.power is None:
+def _power(hyper: Hyper, progress: Float[Array, ""]) -> Float[Array, ""] | None:
+    if hyper.power is None:
         return None
-    start, end, share = plan.power
+    start, end, share = hyper.power
     return start + (end - start) * jnp.minimum(1.0, progress / share)
 
 
@@ -518,6 +530,7 @@ def _hyper(plan, learning_rate, weight_decay, max_epochs, params) -> Hyper:
         jnp.asarray(learning_rate, dtype),
         jnp.asarray(weight_decay, dtype),
         jnp.asarray(max_epochs, jnp.int32),
+        None if plan.power_schedule is None else jnp.asarray(plan.power_schedule, dtype),
     )
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .. import _errors
+from .. import _defaults, _errors
 from .._conditions import spread
 from .._types import LocationScale, Power
 
@@ -54,7 +54,7 @@ class AbstractFamily(abc.ABC):
 
     coordinates: str = "scale"
     scale_map: str = "exp"
-    scale_floor: float = 1e-6
+    scale_floor: float = _defaults.SCALE_FLOOR
 
     def __post_init__(self):
         _errors.check_choice("coordinates", self.coordinates, ("scale", "log_scale"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 from jaxtyping import Array, Float
 
+from .. import _defaults
 from .._conditions import Condition
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
@@ -48,7 +49,7 @@ class BetaNLL(AbstractObjective):
     full natural gradient (Related Work of the paper), the scale's twice that.
     """
 
-    beta: float = 0.5
+    beta: float = _defaults.BETA
 
     def losses(
         self,

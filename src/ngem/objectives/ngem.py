@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .. import _defaults
 from .._conditions import Condition
 from .._types import Power
 from ..geometry import CompleteDataFisher, natural
@@ -26,9 +27,9 @@ class NGEM(AbstractObjective):
         damping: Bounds the steps of components with vanishing weight.
     """
 
-    power: float = 0.5
-    logits_rule: str = "plain"
-    damping: float = 1e-3
+    power: float = _defaults.POWER
+    logits_rule: str = _defaults.LOGITS_RULE
+    damping: float = _defaults.DAMPING
 
     def losses(
         self,

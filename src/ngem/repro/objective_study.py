@@ -156,8 +156,8 @@ class Settings:
 
     Attributes:
         tasks: Names of tasks, keys of `TASKS`.
-        methods: By name: objective, and for "ngem" power (start, end, share of training),
-            logits_rule, damping, coordinates; init "random" or "k-means".
+        methods: By name: objective, and for "ngem" power ("auto", or start, end and share of
+            training), logits_rule, damping, coordinates; init "random" or "k-means".
         learning_rates: Grid for every method.
         weight_decays: Grid for every method.
         seeds: Of data, networks and batches.
@@ -274,7 +274,7 @@ def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:
     return training.Plan(
         objective=make_objective(method),
         batch_size=settings.batch_size,
-        power=None if power is None else tuple(power),
+        power=power if power is None or isinstance(power, str) else tuple(power),
     )
 
 

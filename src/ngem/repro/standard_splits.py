@@ -82,7 +82,6 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
                 objective=OBJECTIVES[unit["objective"]],
                 batch_size=settings.batch_size,
                 patience=settings.patience,
-                power=(0.5, 0.0, 1.0) if unit["objective"] == "ngem" else None,
             ),
             key=jax.random.key(unit["seed"]),
             validation=validation,

@@ -1,0 +1,20 @@
+"""The numbers behind the default objective, for JAX and PyTorch alike."""
+
+#: Strength of nGEM on the components, (weight_k F_k)^-power.
+POWER = 0.5
+
+#: What the logits receive.
+LOGITS_RULE = "plain"
+
+#: Added to weights before they are inverted.
+DAMPING = 1e-3
+
+#: How far beta-NLL weighs gradients by variance^beta.
+BETA = 0.5
+
+#: Strength over training, (start, end, share of training): from where steps are large and sure to
+#: the plain likelihood at the end.
+POWER_SCHEDULE = (0.5, 0.0, 1.0)
+
+#: The smallest scale that a network can express.
+SCALE_FLOOR = 1e-6
