@@ -1,4 +1,4 @@
-"""What exists: one entry per family and per objective. The laws run over these tables."""
+"""What exists: one entry per family and per extreme. The laws run over these tables."""
 
 from functools import partial
 from typing import NamedTuple
@@ -77,3 +77,46 @@ def unflat(vector, dim: int, *, full: bool) -> LocationScale:
     rows, cols = np.tril_indices(dim)
     scale = jnp.zeros((dim, dim), vector.dtype).at[rows, cols].set(vector[dim:])
     return LocationScale(vector[:dim], scale)
+
+
+#: Numbers of components and dimensions, small and large.
+SHAPES = [(1, 1), (512, 1), (1, 4096), (8, 512)]
+
+#: From logits, mean, scale and y of a diagonal mixture, batch 8, 3 components, to what is hard.
+EXTREMES = {
+    "logits 1e4": lambda a: ([1e4, -1e4, 0.0], a[1], a[2], a[3]),
+    "tiny scales": lambda a: (a[0], a[1], 1e-12 * np.ones_like(a[2]), a[1][:, 0] + 1e-4),
+    "huge scales": lambda a: (a[0], a[1], 1e12 * np.ones_like(a[2]), a[3] + 1e20),
+    "mixed scales": lambda a: (
+        a[0],
+        a[1],
+        np.full_like(a[2], 1.0) * [[[1e-12], [1], [1e12]]],
+        a[3],
+    ),
+    "targets 1e8 scales away": lambda a: (a[0], a[1], a[2], a[1][:, 0] + 1e8 * a[2][:, 0]),
+    "targets 1e8 largest scales away": lambda a: (
+        a[0],
+        a[1],
+        np.full_like(a[2], 1.0) * [[[1e-12], [1], [1e12]]],
+        a[3] + 1e20,
+    ),
+    "underflowing responsibilities": lambda a: (
+        a[0],
+        np.zeros_like(a[1]) + np.array([[[-1e3], [0], [1e3]]]),
+        a[2],
+        a[3],
+    ),
+    "hopeless component takes all": lambda a: (
+        [0.0, 0.0, -1e4],
+        np.zeros_like(a[1]) + np.array([[[-1e6], [1e6], [0]]]),
+        np.ones_like(a[2]),
+        0.5 * np.ones_like(a[3]),
+    ),
+}
+
+
+def extreme_inputs(name: str, start: list[np.ndarray]) -> list[np.ndarray]:
+    """Return logits, mean, scale and y at an extreme, from those of an ordinary mixture."""
+    logits, *rest = EXTREMES[name](start)
+    logits = np.broadcast_to(np.asarray(logits, float), start[0].shape)
+    return [np.asarray(leaf, float) for leaf in (logits, *rest)]

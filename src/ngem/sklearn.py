@@ -318,6 +318,17 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             history=saved.history,
         )
 
+    def to_torch(self):
+        """Return the fitted model as a `torch.nn.Module` with the same predictions.
+
+        It takes features in the user's units, gaps included, and returns logits, means and scales
+        in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch.
+        """
+        from .conversion import to_torch
+
+        check_is_fitted(self)
+        return to_torch(self.model_, self._fit_settings["covariance"])
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

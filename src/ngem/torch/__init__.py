@@ -1,0 +1,28 @@
+"""The same objectives for PyTorch; importing this loads no JAX."""
+
+from ._head import MixtureDensityHead, RawToMixture
+from ._losses import OBJECTIVES, NGEMLoss, mixture_loss, ngem_loss, nll_loss
+from ._mixture import MixtureParameters, cdf, crps, distribution, quantile, sample
+from ._network import Features, MixtureDensityNetwork, Parallel, dense_network
+from ._schedule import PowerSchedule
+
+__all__ = [
+    "OBJECTIVES",
+    "Features",
+    "MixtureDensityHead",
+    "MixtureDensityNetwork",
+    "MixtureParameters",
+    "NGEMLoss",
+    "Parallel",
+    "PowerSchedule",
+    "RawToMixture",
+    "cdf",
+    "crps",
+    "dense_network",
+    "distribution",
+    "mixture_loss",
+    "ngem_loss",
+    "nll_loss",
+    "quantile",
+    "sample",
+]

@@ -1,0 +1,135 @@
+"""A whole predictor: from a user's features to mixtures in the user's units."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ._head import RawToMixture
+from ._mixture import MixtureParameters
+
+# So far out a value means nothing more; what the network makes of it must stay finite.
+_LIMIT = 1e12
+
+_ACTIVATIONS = {
+    "gelu": lambda: nn.GELU(approximate="tanh"),  # as JAX has it
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+
+#: Arrays of one layer: weight and bias, and those of a normalisation if one follows.
+Layer = Mapping[str, np.ndarray]
+
+
+class Features(nn.Module):
+    """Fills gaps, says where they were, and standardises: in double precision, as in JAX."""
+
+    fill: Tensor
+    flagged: Tensor
+    location: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, fill: np.ndarray, flagged: np.ndarray, location: np.ndarray, scale: np.ndarray
+    ):
+        super().__init__()
+        for name, value in (("fill", fill), ("location", location), ("scale", scale)):
+            self.register_buffer(name, torch.from_numpy(np.array(value, np.float64)))
+        self.register_buffer("flagged", torch.from_numpy(np.array(flagged, np.int64)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the network reads, (rows, inputs)."""
+        if x.dim() != 2 or x.shape[1] != len(self.fill):
+            raise ValueError(
+                f"x must have shape (rows, {len(self.fill)}), got {tuple(x.shape)}; for one row "
+                "pass x.unsqueeze(0)."
+            )
+        x = x.to(self.fill.dtype)
+        gaps = x.isnan()
+        filled = torch.where(gaps, self.fill, x)
+        scaled = ((filled - self.location) / self.scale).clamp(-_LIMIT, _LIMIT)
+        if len(self.flagged) == 0:
+            return scaled
+        return torch.cat([scaled, gaps.index_select(1, self.flagged).to(scaled.dtype)], 1)
+
+
+class Parallel(nn.ModuleList):
+    """Several networks that read the same features; their outputs are joined."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of all networks side by side."""
+        return torch.cat([network(x) for network in self], -1)
+
+
+class MixtureDensityNetwork(nn.Module):
+    """A trained estimator as a module: features in, mixtures in the user's units out.
+
+    Attributes:
+        features: From the user's features to the network's inputs.
+        body: From inputs to raw outputs.
+        mixture: From raw outputs to a mixture of standardised targets.
+    """
+
+    location: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        features: Features,
+        body: nn.Module,
+        mixture: RawToMixture,
+        location: np.ndarray,
+        scale: np.ndarray,
+    ):
+        super().__init__()
+        self.features = features
+        self.body = body
+        self.mixture = mixture
+        self.register_buffer("location", torch.from_numpy(np.array(location, np.float64)))
+        self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float64)))
+
+    def forward(self, x: Tensor) -> MixtureParameters:
+        """Return logits, means and scales of each row, in the dtype of x."""
+        inputs = self.features(x).to(next(self.body.parameters()).dtype)
+        logits, mean, scale = self.mixture(self.body(inputs))
+        # With a full covariance the rows of the Cholesky factor belong to the columns of y.
+        stretch = self.scale.unsqueeze(-1) if scale.dim() > mean.dim() else self.scale
+        mean = self.location + self.scale * mean
+        return MixtureParameters(*(part.to(x.dtype) for part in (logits, mean, stretch * scale)))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the conditional mean, (rows, dim)."""
+        logits, mean, _ = self(x)
+        return (torch.softmax(logits, -1).unsqueeze(-1) * mean).sum(-2)
+
+
+def dense_network(layers: Sequence[Layer], activation: str, dropout: float) -> nn.Sequential:
+    """Return a multi-layer perceptron with the given weights.
+
+    Args:
+        layers: "weight" and "bias" of each layer; "norm_weight" and "norm_bias" where a layer
+            normalisation comes before the activation.
+        activation: "gelu", "relu", "silu" or "tanh".
+        dropout: Share of hidden units to drop in training mode.
+    """
+    parts: list[nn.Module] = []
+    for index, layer in enumerate(layers):
+        parts.append(
+            _filled(nn.Linear(*layer["weight"].shape[::-1]), layer["weight"], layer["bias"])
+        )
+        if index == len(layers) - 1:
+            break
+        if "norm_weight" in layer:
+            norm = nn.LayerNorm(len(layer["norm_weight"]))
+            parts.append(_filled(norm, layer["norm_weight"], layer["norm_bias"]))
+        parts.append(_ACTIVATIONS[activation]())
+        if dropout > 0:
+            parts.append(nn.Dropout(dropout))
+    return nn.Sequential(*parts)
+
+
+def _filled(module: nn.Module, weight: np.ndarray, bias: np.ndarray) -> nn.Module:
+    module.load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
+    return module
