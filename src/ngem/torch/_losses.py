@@ -10,7 +10,7 @@ from . import _checks
 from ._gradient import MixtureNLL
 from ._schedule import PowerSchedule
 
-Power = float | Tensor | PowerSchedule
+Power = float | int | Tensor | PowerSchedule
 
 
 class Preconditioner(NamedTuple):
