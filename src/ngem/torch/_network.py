@@ -72,8 +72,8 @@ class MixtureDensityNetwork(nn.Module):
         mixture: From raw outputs to a mixture of standardised targets.
     """
 
-    location: Tensor
-    scale: Tensor
+    target_location: Tensor
+    target_scale: Tensor
 
     def __init__(
         self,
@@ -87,17 +87,18 @@ class MixtureDensityNetwork(nn.Module):
         self.features = features
         self.body = body
         self.mixture = mixture
-        self.register_buffer("location", torch.from_numpy(np.array(location, np.float64)))
-        self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float64)))
+        self.register_buffer("target_location", torch.from_numpy(np.array(location, np.float64)))
+        self.register_buffer("target_scale", torch.from_numpy(np.array(scale, np.float64)))
 
     def forward(self, x: Tensor) -> MixtureParameters:
         """Return logits, means and scales of each row, in the dtype of x."""
         inputs = self.features(x).to(next(self.body.parameters()).dtype)
         logits, mean, scale = self.mixture(self.body(inputs))
         # With a full covariance the rows of the Cholesky factor belong to the columns of y.
-        stretch = self.scale.unsqueeze(-1) if scale.dim() > mean.dim() else self.scale
-        mean = self.location + self.scale * mean
-        return MixtureParameters(*(part.to(x.dtype) for part in (logits, mean, stretch * scale)))
+        stretch = self.target_scale.unsqueeze(-1) if scale.dim() > mean.dim() else self.target_scale
+        mean = self.target_location + self.target_scale * mean.to(self.target_scale.dtype)
+        scale = stretch * scale.to(self.target_scale.dtype)
+        return MixtureParameters(*(part.to(x.dtype) for part in (logits, mean, scale)))
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the conditional mean, (rows, dim)."""

@@ -1,0 +1,111 @@
+"""An estimator as a PyTorch module and as an ONNX file predicts what it did."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ngem import MDNRegressor
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
+import ngem.torch as ours  # noqa: E402
+
+pytestmark = pytest.mark.trains
+
+SETTINGS = {
+    "defaults": {},
+    "full covariance": {"covariance": "full"},
+    "two networks": {"separate_networks": True, "activation": "tanh"},
+    "normalised layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1},
+    "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
+}
+
+
+def fitted(**settings):
+    """An estimator after a few steps, on rows with gaps and targets far from zero."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 3)) * [1, 100, 0.01]
+    y = np.stack([5e4 + x[:, 0], 1e-3 * x[:, 1]], 1) + rng.standard_normal((200, 2)) * [1, 0.01]
+    x[rng.uniform(size=x.shape) < 0.1] = np.nan
+    x[:, 0] = np.nan_to_num(x[:, 0])
+    common = {"n_components": 3, "hidden_sizes": (8, 8), "max_epochs": 2, "missing": "impute"}
+    model = MDNRegressor(**common | {"random_state": 0} | settings)
+    return model.fit(x, y), x[:50], y[:50]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_module_predicts_what_the_estimator_does(name):
+    model, x, y = fitted(**SETTINGS[name])
+    module = model.to_torch()
+    assert not module.training
+    expected = model.predict_distribution(x)
+    with torch.no_grad():
+        found = module(torch.tensor(x))
+        mean = module.predict(torch.tensor(x))
+    for left, right in zip(found, (expected.logits, *expected.components), strict=True):
+        assert left.dtype == torch.float64
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(mean, model.predict(x), rtol=1e-5, atol=1e-6)
+    log_prob = ours.distribution(*found).log_prob(torch.tensor(y))
+    np.testing.assert_allclose(log_prob, model.log_prob(x, y), rtol=1e-4, atol=1e-3)
+    with torch.no_grad():
+        assert module(torch.tensor(x, dtype=torch.float32)).mean.dtype == torch.float32
+
+
+def test_the_module_can_be_trained_further():
+    model, x, y = fitted()
+    module = model.to_torch().train()
+    before = ours.ngem_loss(*module(torch.tensor(x)), torch.tensor(y))
+    optimizer = torch.optim.Adam(module.parameters(), 1e-2)
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = ours.ngem_loss(*module(torch.tensor(x)), torch.tensor(y))
+        loss.backward()
+        optimizer.step()
+    assert loss < before - 0.1
+
+
+def test_the_module_survives_a_file(tmp_path):
+    model, x, _ = fitted()
+    module, other = model.to_torch(), MDNRegressor.to_torch(fitted(random_state=1)[0])
+    torch.save(module.state_dict(), tmp_path / "weights.pt")
+    other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    with torch.no_grad():
+        for left, right in zip(module(torch.tensor(x)), other(torch.tensor(x)), strict=True):
+            assert torch.equal(left, right)
+
+
+def test_what_cannot_be_converted_is_refused():
+    with pytest.raises(ValueError, match="Gaussian components only, got covariance='logistic'"):
+        fitted(covariance="logistic")[0].to_torch()
+    body = lambda x: jnp.zeros(15, x.dtype) + x.sum()  # noqa: E731
+    with pytest.raises(ValueError, match=r"only our own networks.*network=None"):
+        fitted(network=body, init="random")[0].to_torch()
+    module = fitted()[0].to_torch()
+    with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
+        module(torch.zeros(3))
+
+
+@pytest.mark.parametrize("name", ["defaults", "full covariance", "two networks"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
+    pytest.importorskip(
+        "onnxscript", reason="onnxscript is not installed: pip install 'ngem[onnx]'"
+    )
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model, x, _ = fitted(**SETTINGS[name])
+    place = tmp_path / "model.onnx"
+    torch.onnx.export(
+        model.to_torch(),
+        (torch.tensor(x[:7]),),
+        place,
+        input_names=["x"],
+        output_names=["logits", "mean", "scale"],
+        dynamic_shapes=({0: torch.export.Dim("rows")},),
+        dynamo=True,
+        verbose=False,
+    )
+    session = runtime.InferenceSession(place, providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": x})
+    expected = model.predict_distribution(x)
+    for left, right in zip(found, (expected.logits, *expected.components), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,158 @@
+"""The head, and what its output stands for, against scipy, scoringrules and PyTorch itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scoringrules
+from scipy import stats
+
+import ngem
+from ngem.families import DiagonalGaussian, FullGaussian
+from ngem.nn import MixtureNetwork
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
+import ngem.torch as ours  # noqa: E402
+
+FAMILIES = {"diag": DiagonalGaussian(), "full": FullGaussian()}
+
+
+def univariate(batch=7, comp=4, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=dtype)  # noqa: E731
+    return draw(batch, comp), 3 * draw(batch, comp, 1), draw(batch, comp, 1).exp()
+
+
+HARD = {
+    "narrow and wide": ([0.0, 0.0], [0.0, 0.0], [1e-12, 1e12]),
+    "a wide gap": ([0.0, 0.0], [-1e6, 1e6], [1e-3, 1e-3]),
+    "a faint component": ([0.0, -30.0], [0.0, 50.0], [1.0, 1e-3]),
+    "far from zero": ([0.0, 0.0], [1e6, 1e6 + 1], [1e-2, 3.0]),
+    "one component": ([0.0], [-2.0], [0.1]),
+}
+
+
+@pytest.mark.parametrize("covariance", FAMILIES)
+def test_raw_outputs_mean_what_they_mean_in_jax(covariance):
+    network = MixtureNetwork(lambda x: x, 3, 4, FAMILIES[covariance])
+    raw = np.random.default_rng(0).standard_normal((5, network.num_raw)) * 3
+    raw[0, -8:] = 100.0
+    expected = jax.vmap(network)(jnp.asarray(raw))
+    layer = ours.RawToMixture(3, 4, covariance)
+    assert layer.num_raw == network.num_raw
+    found = layer(torch.tensor(raw))
+    for left, right in zip(found, (expected.logits, *expected.components), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-14)
+
+
+@pytest.mark.parametrize("covariance", FAMILIES)
+def test_the_output_is_a_distribution_of_pytorchs(covariance):
+    head = ours.MixtureDensityHead(6, n_components=3, dim=2, covariance=covariance)
+    parameters = head(torch.randn(5, 6))
+    known = ours.distribution(*parameters)
+    assert isinstance(known, torch.distributions.MixtureSameFamily)
+    assert known.batch_shape == (5,)
+    assert known.event_shape == (2,)
+    y = known.sample()
+    loss = ours.nll_loss(*parameters, y)
+    torch.testing.assert_close(-known.log_prob(y).mean(), loss)
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in head.parameters())
+
+
+def test_the_head_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="covariance must be one of 'diag', 'full', got 'tied'"):
+        ours.MixtureDensityHead(2, 3, 1, covariance="tied")
+    with pytest.raises(ValueError, match=r"shape \(\.\.\., 9\).*got \(4, 8\)"):
+        ours.RawToMixture(3, 1)(torch.zeros(4, 8))
+
+
+def test_cdf_is_scipys():
+    logits, mean, scale = univariate()
+    y = torch.linspace(-5, 5, 7, dtype=torch.float64)[:, None]
+    weights = torch.softmax(logits, -1).numpy()
+    parts = stats.norm(mean[..., 0], scale[..., 0]).cdf(y.numpy())
+    np.testing.assert_allclose(
+        ours.cdf(logits, mean, scale, y), (weights * parts).sum(1), rtol=1e-12
+    )
+    full = ours.cdf(logits, mean, scale[..., None], y)
+    torch.testing.assert_close(full, ours.cdf(logits, mean, scale, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_quantile_inverts_cdf(dtype):
+    parameters = univariate(dtype=dtype)
+    for q in (1e-6, 0.05, 0.5, 0.9, 1 - 1e-6):
+        x = ours.quantile(*parameters, q)
+        assert x.shape == (7,)
+        assert (ours.cdf(*parameters, x[:, None]) - q).abs().max() < 1e-6
+    ends = ours.quantile(*parameters, torch.tensor([[0.0], [1.0], [2.0]], dtype=dtype))
+    assert ends.shape == (3, 7)
+    assert (ends[0] == -torch.inf).all()
+    assert (ends[1] == torch.inf).all()
+    assert ends[2].isnan().all()
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_quantiles_of_hard_mixtures(name):
+    logits, mean, scale = (torch.tensor(part, dtype=torch.float64) for part in HARD[name])
+    parameters = logits, mean[:, None], scale[:, None]
+    q = torch.tensor([1e-9, 0.01, 0.25, 0.4999, 0.5001, 0.75, 0.99, 1 - 1e-9], dtype=torch.float64)
+    x = ours.quantile(*parameters, q)
+    assert (ours.cdf(*parameters, x[:, None]) - q).abs().max() < 1e-6
+    assert (x.diff() > 0).all()
+
+
+def test_quantile_is_differentiable():
+    parameters = [leaf.requires_grad_() for leaf in univariate(batch=3)]
+    q = torch.tensor([0.2, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradcheck(ours.quantile, (*parameters, q), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_crps_is_that_of_scoringrules(seed):
+    logits, mean, scale = univariate(seed=seed)
+    y = torch.linspace(-5, 5, 7, dtype=torch.float64)[:, None]
+    expected = scoringrules.crps_mixnorm(
+        y[:, 0].numpy(),
+        mean[..., 0].numpy(),
+        scale[..., 0].numpy(),
+        torch.softmax(logits, -1).numpy(),
+    )
+    np.testing.assert_allclose(ours.crps(logits, mean, scale, y), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("covariance", FAMILIES)
+def test_samples_have_the_moments_of_the_mixture(covariance):
+    torch.manual_seed(3)
+    parameters = ours.RawToMixture(3, 2, covariance)(
+        torch.randn(2, 3 * (5 + (covariance == "full"))).double()
+    )
+    draws = ours.sample(*parameters, (100, 400), generator=torch.Generator().manual_seed(0))
+    assert draws.shape == (100, 400, 2, 2)
+    again = ours.sample(*parameters, (100, 400), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(draws, again)
+    mixture = ngem.gaussian_mixture(*(part.numpy() for part in parameters))
+    flat = draws.flatten(0, 1)
+    spread = np.sqrt(np.asarray(mixture.variance()))
+    np.testing.assert_allclose(flat.mean(0), mixture.mean(), atol=5 * spread.max() / 200)
+    for row in range(2):
+        np.testing.assert_allclose(
+            np.cov(flat[:, row].T.numpy()), mixture.covariance()[row], atol=0.05 * spread.max() ** 2
+        )
+
+
+def test_one_draw_has_the_shape_of_the_rows():
+    assert ours.sample(*univariate()).shape == (7, 1)
+
+
+@pytest.mark.parametrize("name", ["cdf", "crps", "quantile"])
+def test_univariate_functions_refuse_several_columns(name):
+    parameters = torch.zeros(4, 3), torch.zeros(4, 3, 2), torch.ones(4, 3, 2)
+    with pytest.raises(ValueError, match=rf"{name} needs a one-dimensional mixture.*\(4, 3, 2\)"):
+        getattr(ours, name)(*parameters, 0.5 if name == "quantile" else torch.zeros(4, 2))
+
+
+def test_probabilities_outside_their_range_are_refused():
+    with pytest.raises(ValueError, match="q must lie between 0 and 1, got 50"):
+        ours.quantile(*univariate(), 50.0)
