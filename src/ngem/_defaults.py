@@ -9,6 +9,9 @@ LOGITS_RULE = "plain"
 #: Added to weights before they are inverted.
 DAMPING = 1e-3
 
+#: Coordinates of the scale in which its Fisher information is taken.
+COORDINATES = "log_scale"
+
 #: How far beta-NLL weighs gradients by variance^beta.
 BETA = 0.5
 

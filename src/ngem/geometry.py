@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from . import _errors
 from ._types import LocationScale, Power
-from .families import AbstractFamily, power_of
+from .families import COORDINATES, AbstractFamily, power_of
 
 Logits = Float[Array, "*batch comp"]
 TracedPower = Float[Array, ""]
@@ -96,14 +96,17 @@ class CompleteDataFisher(AbstractMetric):
         damping: Weights are inverted as (weight + damping) / (1 + damping), so that a component
             which the network has all but given up takes a step of at most about damping^-power
             times its own.
+        coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATES`.
     """
 
     family: AbstractFamily
     power: float = 1.0
     logits_rule: str = "plain"
     damping: float = 0.0
+    coordinates: str = "scale"
 
     def __post_init__(self):
+        _errors.check_choice("coordinates", self.coordinates, COORDINATES)
         _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
         if not self.damping >= 0:
             raise ValueError(f"damping must be at least 0, got {self.damping}; try 1e-3.")
@@ -118,7 +121,9 @@ class CompleteDataFisher(AbstractMetric):
         """Return the natural gradient of logits and components, equation (20)."""
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
-        fisher_solve = partial(self.family.fisher_solve, power=strength)
+        fisher_solve = partial(
+            self.family.fisher_solve, power=strength, coordinates=self.coordinates
+        )
         for _ in logits.shape:
             fisher_solve = jax.vmap(fisher_solve)
         share = self._inverse_weights(logits, strength)

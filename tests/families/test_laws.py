@@ -1,5 +1,7 @@
 """Laws that hold for every family, against scipy, quadrature, autodiff and sampling."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 from scipy import integrate, linalg
 
 from ngem._types import LocationScale
-from ngem.families import DiagonalGaussian, FullGaussian, Logistic
+from ngem.families import COORDINATES, DiagonalGaussian, FullGaussian, Logistic
+from ngem.geometry import CompleteDataFisher
 
 from .. import oracles
 from ..cases import FAMILIES, flat, random_params, unflat
@@ -118,16 +121,53 @@ def test_fisher_solve_is_a_matrix_power(name, power):
         np.testing.assert_allclose(solved, expected, rtol=1e-6)
 
 
+def full_solve_matrix(params, power, coordinates="scale"):
+    """Return what a full Gaussian multiplies gradients by."""
+    dim = len(params.mean)
+    solve = lambda row: FullGaussian().fisher_solve(  # noqa: E731
+        params, unflat(row, dim, full=True), power, coordinates
+    )
+    basis = jnp.eye(dim + dim * (dim + 1) // 2)
+    return np.stack([flat(solve(row)) for row in basis], axis=1)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_full_covariance_solve_in_coordinates_of_the_log_scale(power):
+    """There the metric is J F J for the diagonal J: its inverse at 1, and symmetric in between."""
+    dim = 3
+    params = random_params(FullGaussian(), dim, KEY)
+    rows, cols = np.tril_indices(dim)
+    diagonal = np.where(rows == cols, np.asarray(params.scale)[rows, cols], 1.0)
+    jacobian = np.concatenate([np.ones(dim), diagonal])
+    solved = full_solve_matrix(params, power, "log_scale")
+    raw = jacobian[:, None] * solved / jacobian  # from gradients of raw outputs to the same
+    np.testing.assert_allclose(raw, raw.T, atol=1e-12)
+    assert np.linalg.eigvalsh(raw).min() > 0
+    if power == 1:
+        fisher = dense_fisher(FAMILIES["full"], params) * np.outer(jacobian, jacobian)
+        np.testing.assert_allclose(raw, np.linalg.inv(fisher), rtol=1e-6, atol=1e-8)
+    if power == 0:
+        np.testing.assert_array_equal(solved, np.eye(len(solved)))
+
+
+def test_coordinates_of_full_and_diagonal_agree_on_diagonal_factors():
+    params = random_params(DiagonalGaussian(), 3, KEY)
+    grad = random_params(DiagonalGaussian(), 3, jax.random.fold_in(KEY, 1))
+    expected = DiagonalGaussian().fisher_solve(params, grad, 0.4, "log_scale")
+    wide = [LocationScale(p.mean, jnp.diag(p.scale)) for p in (params, grad)]
+    solved = FullGaussian().fisher_solve(*wide, 0.4, "log_scale")
+    np.testing.assert_allclose(solved.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(jnp.diagonal(solved.scale), expected.scale, rtol=1e-12)
+
+
 @pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
 def test_full_covariance_solve_between_the_ends(power):
     """Symmetric, positive definite, F^-power on diagonal factors, equivariant to rescaling."""
     family, dim = FullGaussian(), 3
     params = random_params(family, dim, KEY)
-    basis = jnp.eye(dim + dim * (dim + 1) // 2)
 
     def matrix(params):
-        solve = lambda row: family.fisher_solve(params, unflat(row, dim, full=True), power)  # noqa: E731
-        return np.stack([flat(solve(row)) for row in basis], axis=1)
+        return full_solve_matrix(params, power)
 
     dense = matrix(params)
     np.testing.assert_allclose(dense, dense.T, atol=1e-12)
@@ -147,14 +187,14 @@ def test_full_covariance_solve_between_the_ends(power):
 def test_power_zero_changes_not_one_bit(case):
     params = random_params(case.family, case.dim, KEY)
     grad = random_params(case.family, case.dim, jax.random.fold_in(KEY, 1))
-    for power in (0, 0.0, jnp.array(0.0)):
-        solved = case.family.fisher_solve(params, grad, power)
+    for power, coordinates in itertools.product((0, 0.0, jnp.array(0.0)), COORDINATES):
+        solved = case.family.fisher_solve(params, grad, power, coordinates)
         assert all(np.array_equal(a, b) for a, b in zip(solved, grad, strict=True))
 
 
 def test_log_scale_coordinates_give_the_natural_gradient_of_the_log_scale():
     """In s = log(scale) the information is constant: solving there, then mapping back, agrees."""
-    family, plain = DiagonalGaussian(coordinates="log_scale"), DiagonalGaussian()
+    plain = DiagonalGaussian()
     params = random_params(plain, 2, KEY)
     grad = random_params(plain, 2, jax.random.fold_in(KEY, 1))
 
@@ -166,7 +206,7 @@ def test_log_scale_coordinates_give_the_natural_gradient_of_the_log_scale():
     hessian = jax.vmap(jax.hessian(log_prob), in_axes=(None, 0))(jnp.log(params.scale), y)
     fisher = -np.einsum("n,nij->ij", weights, hessian)
     natural = np.linalg.solve(fisher, grad.scale * params.scale)
-    solved = family.fisher_solve(params, grad, 1.0)
+    solved = plain.fisher_solve(params, grad, 1.0, "log_scale")
     np.testing.assert_allclose(solved.scale * params.scale, natural, rtol=1e-9)
     np.testing.assert_allclose(solved.mean, plain.fisher_solve(params, grad, 1.0).mean)
 
@@ -222,5 +262,5 @@ def test_large_full_covariance_uses_the_library_solve():
 def test_unknown_settings_are_refused():
     with pytest.raises(ValueError, match=r"scale_map must be one of 'exp', 'softplus', got 'relu'"):
         DiagonalGaussian(scale_map="relu")
-    with pytest.raises(ValueError, match="coordinates='scale'"):
-        FullGaussian(coordinates="log_scale")
+    with pytest.raises(ValueError, match=r"coordinates must be one of 'scale', 'log_scale'"):
+        CompleteDataFisher(DiagonalGaussian(), coordinates="variance")

@@ -99,7 +99,8 @@ def test_dense_fisher_times_natural_gradient_is_the_plain_gradient(case):
     mixture = random_mixture(case.family, KEY, batch=(5,), comp=comp, dim=dim)
     y = mixture.sample(KEY)
     plain = jax.grad(lambda m: NLL()(m, y))(mixture).components
-    natural = jax.grad(lambda m: NGEM(power=1.0, damping=0.0)(m, y))(mixture).components
+    objective = NGEM(power=1.0, damping=0.0, coordinates="scale")
+    natural = jax.grad(lambda m: objective(m, y))(mixture).components
     pick = lambda tree, n, k: jax.tree.map(lambda leaf: leaf[n, k], tree)  # noqa: E731
     for n, k in ((0, 0), (3, 2)):
         params = pick(mixture.components, n, k)
@@ -204,7 +205,8 @@ def test_one_component_ngem_is_beta_nll_with_beta_one():
     """Related Work: the same gradient for the mean, half for the scale (F(scale) = 2/scale^2)."""
     _, mean, scale, y = arrays(comp=1)
     logits = jnp.zeros((len(y), 1))
-    natural = gradients(NGEM(power=1.0, damping=0.0), logits, mean, scale, y)
+    objective = NGEM(power=1.0, damping=0.0, coordinates="scale")
+    natural = gradients(objective, logits, mean, scale, y)
     weighted = gradients(BetaNLL(1.0), logits, mean, scale, y)
     np.testing.assert_allclose(natural[1], weighted[1], rtol=1e-12)
     np.testing.assert_allclose(2 * natural[2], weighted[2], rtol=1e-12, atol=1e-15)
@@ -228,16 +230,21 @@ def test_permuting_components_permutes_gradients(name):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_rescaling_targets_rescales_gradients(power):
-    """y -> a y + b with parameters to match: gradients of mean and scale times a^(2 power - 1)."""
+    """y -> a y + b with parameters to match: gradients of mean and scale times a^(2 power - 1).
+
+    In coordinates of the log scale, whose unit does not change, the scale's is that of power 0.
+    """
     logits, mean, scale, y = arrays()
     stretch, shift = 250.0, -3.0
-    before = gradients(NGEM(), logits, mean, scale, y, power=power)
-    after = gradients(
-        NGEM(), logits, stretch * mean + shift, stretch * scale, stretch * y + shift, power=power
-    )
-    np.testing.assert_allclose(after[0], before[0], rtol=1e-8, atol=1e-12)
-    factor = stretch ** (2 * power - 1)
-    assert_same(after[1:], [factor * leaf for leaf in before[1:]], rtol=1e-7, atol=1e-10 * factor)
+    moved = (stretch * mean + shift, stretch * scale, stretch * y + shift)
+    for coordinates, strength in (("scale", power), ("log_scale", 0.0)):
+        objective = NGEM(coordinates=coordinates)
+        before = gradients(objective, logits, mean, scale, y, power=power)
+        after = gradients(objective, logits, *moved, power=power)
+        np.testing.assert_allclose(after[0], before[0], rtol=1e-8, atol=1e-12)
+        for leaf, other, exponent in zip(after[1:], before[1:], (power, strength), strict=True):
+            factor = stretch ** (2 * exponent - 1)
+            np.testing.assert_allclose(leaf, factor * other, rtol=1e-7, atol=1e-10 * factor)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -335,11 +342,12 @@ def test_full_covariances_train_under_vmap_within_scan():
     """The combination that deadlocks on the CPU with batched LAPACK solves."""
     mixture = random_mixture(FullGaussian(), KEY, batch=(3, 16), comp=3, dim=4)
     y = jax.vmap(lambda m: m.sample(KEY))(mixture)
+    objective = NGEM(coordinates="scale")  # the factor itself is learned, not its logarithm
 
     def train(mixture, y):
         def step(mixture, _):
-            grads = jax.grad(lambda m: NGEM()(m, y))(mixture)
-            return jax.tree.map(lambda p, g: p - 1e-2 * g, mixture, grads), NGEM()(mixture, y)
+            grads = jax.grad(lambda m: objective(m, y))(mixture)
+            return jax.tree.map(lambda p, g: p - 1e-2 * g, mixture, grads), objective(mixture, y)
 
         return jax.lax.scan(step, mixture, length=50)
 

@@ -26,6 +26,11 @@ _POSITIVE: dict[str, Callable] = {
 }
 
 
+#: Coordinates of a scale in which its Fisher information can be taken. A network's raw output
+#: stands for log(scale), nearly; the paper takes `scale` itself.
+COORDINATES = ("scale", "log_scale")
+
+
 def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent for positive x, exactly 1 at exponent 0 and x at exponent 1."""
     exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
@@ -41,23 +46,17 @@ class AbstractFamily(abc.ABC):
 
     The Fisher solve takes and returns gradients with respect to `mean` and `scale`, the outputs of
     `constrain`; the chain rule then carries its result back through `constrain` to the raw network
-    outputs, as Algorithm 1 of the paper does. `coordinates` says in which coordinates of the scale
-    the metric is taken: "scale" (the paper's) or "log_scale", whose result is expressed again as
-    a gradient with respect to `scale`, so that nothing downstream needs to know.
+    outputs, as Algorithm 1 of the paper does.
 
     Attributes:
-        coordinates: Coordinates of the scale in which the Fisher metric is inverted, "scale" or
-            "log_scale".
         scale_map: How `constrain` makes a raw output positive, "exp" or "softplus".
         scale_floor: Added by `constrain`, the smallest scale that the network can express.
     """
 
-    coordinates: str = "scale"
     scale_map: str = "exp"
     scale_floor: float = _defaults.SCALE_FLOOR
 
     def __post_init__(self):
-        _errors.check_choice("coordinates", self.coordinates, ("scale", "log_scale"))
         _errors.check_choice("scale_map", self.scale_map, _POSITIVE)
 
     @abc.abstractmethod
@@ -94,9 +93,17 @@ class AbstractFamily(abc.ABC):
 
     @abc.abstractmethod
     def fisher_solve(
-        self, params: LocationScale, grad: LocationScale, power: Power
+        self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
     ) -> LocationScale:
-        """Return F^-power grad, for the Fisher information F of this component alone."""
+        """Return F^-power grad, for the Fisher information F of this component alone.
+
+        Args:
+            params: Parameters of the component.
+            grad: Gradient with respect to them.
+            power: Strength, 0 to 1.
+            coordinates: One of `COORDINATES`, in which F is taken. The result is expressed as a
+                gradient with respect to `scale` again, so that nothing downstream needs to know.
+        """
 
     @abc.abstractmethod
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
@@ -197,7 +204,7 @@ class AbstractLocationScale(AbstractFamily):
         return jnp.sum(self.unit_log_prob(z) - jnp.log(params.scale))
 
     def fisher_solve(
-        self, params: LocationScale, grad: LocationScale, power: Power
+        self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
     ) -> LocationScale:
         """Return F^-power grad, equation (21): scale^(2 power) / (a, b)^power times grad.
 
@@ -205,7 +212,7 @@ class AbstractLocationScale(AbstractFamily):
         """
         metric = power_of(params.scale, 2 * power)
         location, spread = (info**-power for info in self.unit_fisher)
-        stretch = metric * spread if self.coordinates == "scale" else spread
+        stretch = metric * spread if coordinates == "scale" else spread
         return LocationScale(grad.mean * (metric * location), grad.scale * stretch)
 
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -27,14 +27,6 @@ class FullGaussian(AbstractFamily):
     so the metric is diagonal in A and its inverse needs products with L only: no solve at all.
     """
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.coordinates != "scale":
-            raise ValueError(
-                "FullGaussian inverts its metric in the coordinates of the Cholesky factor, got "
-                f"coordinates={self.coordinates!r}; pass coordinates='scale'."
-            )
-
     def num_raw(self, dim: int) -> int:
         return dim + dim * (dim + 1) // 2
 
@@ -55,7 +47,7 @@ class FullGaussian(AbstractFamily):
         return -0.5 * jnp.sum(z**2) - log_det - z.shape[0] * _LOG_SQRT_2PI
 
     def fisher_solve(
-        self, params: LocationScale, grad: LocationScale, power: Power
+        self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
     ) -> LocationScale:
         """Return the gradient preconditioned by F^-power, exactly at power 0 and 1.
 
@@ -63,7 +55,9 @@ class FullGaussian(AbstractFamily):
         and S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the
         power acts on S (and on the factor 2) as such and on the correlation by interpolation with
         the identity: symmetric, positive definite, equivariant to rescaling targets, and equal to
-        F^-power wherever the covariance is diagonal, without an eigendecomposition.
+        F^-power wherever the covariance is diagonal, without an eigendecomposition. In coordinates
+        of the log scale the factor's diagonal J is taken as exp of a coordinate: there the metric
+        is J F J, and its inverse's power is taken as J^-power F^-power J^-power.
         """
         deviation = jnp.linalg.norm(params.scale, axis=-1)
         factor = params.scale / deviation[:, None]
@@ -72,9 +66,17 @@ class FullGaussian(AbstractFamily):
         mean = stretch * grad.mean
         mean = (1 - share) * mean + share * (factor @ (factor.T @ mean))
         halve = jnp.exp2(-share / 2)
-        scale = _times_diagonal(jnp.tril(stretch[:, None] * grad.scale), halve)
+        plain = jnp.tril(grad.scale)
+        own = jnp.diagonal(params.scale)[:, None]
+        log = coordinates == "log_scale"
+        scale = _times_diagonal(plain, power_of(own, 1 - power)) if log else plain
+        scale = _times_diagonal(stretch[:, None] * scale, halve)
         scale = (1 - share) * scale + share * _correlated(factor, scale)
-        return LocationScale(stretch * mean, stretch[:, None] * _times_diagonal(scale, halve))
+        scale = stretch[:, None] * _times_diagonal(scale, halve)
+        if log:
+            scale = _times_diagonal(scale, 1 / power_of(own, 1 + power))
+            scale = jnp.where(share == 0, plain, scale)  # free of rounding there
+        return LocationScale(stretch * mean, scale)
 
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         noise = jax.random.normal(key, params.mean.shape, params.mean.dtype)
@@ -124,7 +126,7 @@ def _forward_substitution(
 
 
 def _times_diagonal(
-    matrix: Float[Array, "dim dim"], value: Float[Array, ""]
+    matrix: Float[Array, "dim dim"], value: Float[Array, "..."]
 ) -> Float[Array, "dim dim"]:
     return jnp.where(jnp.eye(matrix.shape[0], dtype=bool), value * matrix, matrix)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from .. import _errors
+from .. import _defaults, _errors
 from .._types import Power
 from ..mixture import gaussian_mixture
 from .base import AbstractObjective
@@ -56,11 +56,12 @@ def ngem_loss(
     *,
     power: Power | None = None,
     weights: Any | None = None,
+    coordinates: str = _defaults.COORDINATES,
 ) -> Float[Array, ""]:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
     The value is that of `nll_loss`; only the gradient differs. The natural gradient is taken with
-    respect to `mean` and `scale` as they are given here, and the chain rule goes on from there.
+    respect to `mean` and the logarithm of `scale`, and the chain rule goes on from there.
 
     Args:
         logits: Unnormalised log weights, (..., components).
@@ -71,6 +72,8 @@ def ngem_loss(
         power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 the paper's. May be
             traced, to follow a schedule. The default is the library's choice.
         weights: Sample weights, (...,); the mean is weighted by them.
+        coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
+            the paper's, for one that is learned as it is.
 
     >>> import jax, jax.numpy as jnp
     >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
@@ -79,7 +82,8 @@ def ngem_loss(
     -1.0
     """
     _errors.check_fraction("power", 0.0 if power is None else power)
-    return NGEM()(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
+    objective = NGEM(coordinates=coordinates)
+    return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 
 
 __all__ = [

@@ -25,11 +25,14 @@ class NGEM(AbstractObjective):
         power: Strength on the components: 0 is exactly NLL, 1 the paper's natural gradient.
         logits_rule: What the logits receive, see `ngem.geometry.LOGITS_RULES`.
         damping: Bounds the steps of components with vanishing weight.
+        coordinates: Coordinates of the scale in which its Fisher information is taken: "scale" is
+            the paper's, "log_scale" those in which a network gives it.
     """
 
     power: float = _defaults.POWER
     logits_rule: str = _defaults.LOGITS_RULE
     damping: float = _defaults.DAMPING
+    coordinates: str = _defaults.COORDINATES
 
     def losses(
         self,
@@ -42,7 +45,11 @@ class NGEM(AbstractObjective):
         known = self.power if power is None else power
         static = isinstance(known, int | float)
         metric = CompleteDataFisher(
-            mixture.family, float(known) if static else self.power, self.logits_rule, self.damping
+            mixture.family,
+            float(known) if static else self.power,
+            self.logits_rule,
+            self.damping,
+            self.coordinates,
         )
         log_weights, components = natural(
             metric, mixture.logits, mixture.components, None if static else jnp.asarray(known)
@@ -51,7 +58,7 @@ class NGEM(AbstractObjective):
 
 
 #: What the listing in Appendix C computes. Biased: learns weights proportional to square roots.
-LISTING = NGEM(power=1.0, logits_rule="listing", damping=0.0)
+LISTING = NGEM(power=1.0, logits_rule="listing", damping=0.0, coordinates="scale")
 
 #: What Section 3 and Appendix B.7 derive. Unbiased, but diverges as a weight approaches zero.
-DERIVED = NGEM(power=1.0, logits_rule="derived", damping=0.0)
+DERIVED = NGEM(power=1.0, logits_rule="derived", damping=0.0, coordinates="scale")

@@ -265,7 +265,8 @@ def standardised(rows: Rows) -> tuple[list[training.Data], float]:
 def make_objective(method: dict[str, Any]) -> AbstractObjective:
     """Return the objective of a method."""
     name = method["objective"]
-    changes = {key: method[key] for key in ("logits_rule", "damping") if key in method}
+    names = ("logits_rule", "damping", "coordinates")
+    changes = {key: method[key] for key in names if key in method}
     return NGEM(**changes) if name == "ngem" else OBJECTIVES[name]
 
 
@@ -281,14 +282,13 @@ def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:
 def _network(
     settings: Settings, task: Task, method: dict[str, Any], data: training.Data, seed: int
 ) -> MixtureNetwork:
-    coordinates = method.get("coordinates", "scale")
     network = mixture_mlp(
         data.x.shape[1],
         data.y.shape[1],
         key=jax.random.key(seed),
         n_components=task.n_components,
         hidden_sizes=task.hidden_sizes,
-        family=DiagonalGaussian(coordinates=coordinates, scale_floor=settings.scale_floor),
+        family=DiagonalGaussian(scale_floor=settings.scale_floor),
     )
     if method.get("init", "random") == "random":
         return network
