@@ -53,18 +53,20 @@ class MixtureNLL(Function):
         weights.div_(weights_sum)
         resp.div_(resp_sum)
         loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(dim * _LOG_SQRT_2PI)
-        return loss.mean() if inputs[8] else loss.squeeze(-1), z, resp, weights
+        return loss.mean() if inputs[9] else loss.squeeze(-1), z, resp, weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         """Keep what the backward pass needs and nothing more."""
-        _, mean, scale, _, power, ctx.logits_rule, ctx.damping, ctx.beta, ctx.averaged = inputs
+        _, mean, scale, _, power, ctx.logits_rule, ctx.damping, ctx.beta, *rest = inputs
+        ctx.coordinates, ctx.averaged = rest
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.full = scale.dim() > mean.dim()
         scheduled = isinstance(power, Tensor)
         ctx.power = None if scheduled else power
-        kept = scheduled or ctx.full or ctx.needs_input_grad[3] or _exponent(power, ctx.beta)
+        exponents = _exponents(power, ctx.beta, ctx.coordinates)
+        kept = scheduled or ctx.full or ctx.needs_input_grad[3] or any(exponents)
         ctx.save_for_backward(*output, scale if kept else None, power if scheduled else None)
 
     @staticmethod
@@ -72,7 +74,7 @@ class MixtureNLL(Function):
         """Return natural gradients of logits, mean and scale, and the plain one of y."""
         grad = grad_outputs[0]
         if grad is None:
-            return (None,) * 9
+            return (None,) * 10
         loss, z, resp, weights, scale, power = ctx.saved_tensors
         power = ctx.power if power is None else power
         row = grad / (resp.numel() // resp.shape[-1]) if ctx.averaged else grad.unsqueeze(-1)
@@ -80,13 +82,13 @@ class MixtureNLL(Function):
         grads = [_logits_gradient(ctx.logits_rule, weights, share, row)]
         scaled = _over_weights(share, weights, power, ctx.damping, ctx.beta)
         solve = _full_gradients if ctx.full else _diagonal_gradients
-        grads += solve(z, scale, scaled, power, ctx.beta)
+        grads += solve(z, scale, scaled, power, ctx.beta, ctx.coordinates)
         if ctx.needs_input_grad[3]:
             grads.append(_target_gradient(z, scale, share))
         if torch.is_grad_enabled():  # create_graph=True
             grads = _Refusal.apply(loss, *grads)
         grad_y = grads[3] if ctx.needs_input_grad[3] else None
-        return *grads[:3], grad_y, None, None, None, None, None
+        return *grads[:3], grad_y, *(None,) * 6
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, ...], tuple]:
@@ -100,8 +102,8 @@ class MixtureNLL(Function):
             tensor.expand(info.batch_size, *tensor.shape) if at is None else tensor.movedim(at, 0)
             for tensor, at in zip(inputs[:4], in_dims[:4], strict=True)
         ]
-        losses, *others = MixtureNLL.apply(*moved, *inputs[4:8], False)
-        if inputs[8]:
+        losses, *others = MixtureNLL.apply(*moved, *inputs[4:9], False)
+        if inputs[9]:
             losses = losses.reshape(info.batch_size, -1).mean(1)
         return (losses, *others), (0, 0, 0, 0)
 
@@ -134,9 +136,12 @@ class _Refusal(Function):
         )
 
 
-def _exponent(power: Power, beta: float | None) -> Power:
-    """Return e, where scale^e is what gradients in units of z are multiplied by."""
-    return 2 * power - 1 if beta is None else 2 * beta - 1
+def _exponents(power: Power, beta: float | None, coordinates: str) -> tuple[Power, Power]:
+    """Return e of mean and scale: scale^e is what gradients in units of z are multiplied by."""
+    if beta is not None:
+        return 2 * beta - 1, 2 * beta - 1
+    # The information of log(scale) does not depend on the scale.
+    return 2 * power - 1, -1.0 if coordinates == "log_scale" else 2 * power - 1
 
 
 def _power_of(x: Tensor, exponent: Power) -> Tensor:
@@ -169,7 +174,12 @@ def _logits_gradient(rule: str, weights: Tensor, share: Tensor, row: Tensor) -> 
 
 
 def _diagonal_gradients(
-    z: Tensor, scale: Tensor | None, scaled: Tensor, power: Power, beta: float | None
+    z: Tensor,
+    scale: Tensor | None,
+    scaled: Tensor,
+    power: Power,
+    beta: float | None,
+    coordinates: str,
 ) -> list[Tensor]:
     """Return gradients of mean and scale; F is 1/scale^2 and 2/scale^2, equation (21)."""
     scaled = scaled.unsqueeze(-1)
@@ -179,18 +189,23 @@ def _diagonal_gradients(
     else:
         halve = 1.0 if beta is not None else 2**-power
         grad_scale = torch.addcmul(halve * scaled, grad_mean, z, value=-halve)
-    exponent = _exponent(power, beta)
+    exponents = _exponents(power, beta, coordinates)
+    grads = zip((grad_mean, grad_scale), exponents, strict=True)
+    return [_times_power(grad, scale, exponent) for grad, exponent in grads]
+
+
+def _times_power(grad: Tensor, scale: Tensor | None, exponent: Power) -> Tensor:
+    """Multiply a gradient by scale^exponent in place."""
     if not isinstance(exponent, Tensor) and exponent == 0:
-        return [grad_mean, grad_scale]
+        return grad
     assert scale is not None
     if not isinstance(exponent, Tensor) and exponent == -1:
-        return [grad_mean.div_(scale), grad_scale.div_(scale)]
-    metric = _power_of(scale, exponent)
-    return [grad_mean.mul_(metric), grad_scale.mul_(metric)]
+        return grad.div_(scale)
+    return grad.mul_(_power_of(scale, exponent))
 
 
 def _full_gradients(
-    z: Tensor, factor: Tensor, scaled: Tensor, power: Power, beta: float | None
+    z: Tensor, factor: Tensor, scaled: Tensor, power: Power, beta: float | None, coordinates: str
 ) -> list[Tensor]:
     """Return gradients of mean and Cholesky factor L: L^-T z, and 1 / L_ii - tril(L^-T z z^T)."""
     scaled = scaled.unsqueeze(-1)
@@ -206,17 +221,19 @@ def _full_gradients(
         return [grad_mean, grad_factor]
     # Under autocast matrix products would be rounded to three digits.
     with torch.autocast(factor.device.type, enabled=False):
-        return _full_fisher_solve(factor, grad_mean, grad_factor, power)
+        return _full_fisher_solve(factor, grad_mean, grad_factor, power, coordinates)
 
 
 def _full_fisher_solve(
-    factor: Tensor, grad_mean: Tensor, grad_factor: Tensor, power: Power
+    factor: Tensor, grad_mean: Tensor, grad_factor: Tensor, power: Power, coordinates: str
 ) -> list[Tensor]:
     """Return F^-power times the gradients, exactly at power 0 and 1.
 
     With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean and
     S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the power acts
-    on S and on the 2 as such, and on the correlation by interpolation with the identity.
+    on S and on the 2 as such, and on the correlation by interpolation with the identity. In
+    coordinates of the log scale the factor's diagonal J is taken as exp of a coordinate, and the
+    power of the inverse metric as J^-power F^-power J^-power.
     """
     deviation = torch.linalg.vector_norm(factor, dim=-1, keepdim=True)
     correlation = factor / deviation
@@ -225,11 +242,19 @@ def _full_fisher_solve(
     mean = (1 - power) * mean + power * (correlation @ (correlation.mT @ mean))
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     halve = torch.exp2(-power / 2) if isinstance(power, Tensor) else 2 ** (-power / 2)
-    scale = stretch * grad_factor * (1 + eye * (halve - 1))
+    own = factor.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+    log = coordinates == "log_scale"
+    scale = grad_factor * (1 + eye * (_power_of(own, 1 - power) - 1)) if log else grad_factor
+    scale = stretch * scale * (1 + eye * (halve - 1))
     root = 1 + eye * (math.sqrt(2) - 1)
     inner = (correlation.mT @ (scale * root)).tril() * (1 - 0.5 * eye)
     scale = (1 - power) * scale + power * ((correlation @ inner) * root)
-    return [(stretch * mean).squeeze(-1), stretch * scale * (1 + eye * (halve - 1))]
+    scale = stretch * scale * (1 + eye * (halve - 1))
+    if log:
+        scale = scale * (1 + eye * (1 / _power_of(own, 1 + power) - 1))
+        if isinstance(power, Tensor):  # free of rounding there
+            scale = torch.where(power == 0, grad_factor, scale)
+    return [(stretch * mean).squeeze(-1), scale]
 
 
 def _target_gradient(z: Tensor, scale: Tensor, share: Tensor) -> Tensor:

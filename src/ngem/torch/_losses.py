@@ -21,19 +21,27 @@ class Preconditioner(NamedTuple):
         logits_rule: What the logits receive: "plain", "derived" (Appendix B.7) or "listing" (C).
         damping: Weights are inverted as (weight + damping) / (1 + damping).
         beta: If not None, gradients are multiplied by variance^beta instead.
+        coordinates: Coordinates of the scale in which F_k is taken: "scale" is the paper's,
+            "log_scale" those in which a network gives it.
     """
 
     power: float = 0.0
     logits_rule: str = "plain"
     damping: float = 0.0
     beta: float | None = None
+    coordinates: str = "scale"
 
 
 #: Objectives by name, the same as in JAX. None is the squared error of the mixture's mean.
 OBJECTIVES: dict[str, Preconditioner | None] = {
     "nll": Preconditioner(),
     "sgem": Preconditioner(),  # Corollary 2: its gradient is the likelihood's
-    "ngem": Preconditioner(_defaults.POWER, _defaults.LOGITS_RULE, _defaults.DAMPING),
+    "ngem": Preconditioner(
+        _defaults.POWER,
+        _defaults.LOGITS_RULE,
+        _defaults.DAMPING,
+        coordinates=_defaults.COORDINATES,
+    ),
     "ngem-listing": Preconditioner(1.0, "listing"),
     "ngem-derived": Preconditioner(1.0, "derived"),
     "beta-nll": Preconditioner(beta=_defaults.BETA),
@@ -54,6 +62,7 @@ def mixture_loss(
     power: Power | None = None,
     weights: Tensor | None = None,
     reduction: str = "mean",
+    coordinates: str | None = None,
 ) -> Tensor:
     """Return the loss of a Gaussian mixture under an objective by name.
 
@@ -68,6 +77,7 @@ def mixture_loss(
             default is the library's choice; objectives without a strength ignore it.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
+        coordinates: Of the scale, see `Preconditioner`; the objective's own if None.
     """
     if objective not in OBJECTIVES or reduction not in _checks.REDUCTIONS:
         _checks.check_choice("objective", objective, OBJECTIVES)
@@ -79,6 +89,9 @@ def mixture_loss(
     preconditioner = OBJECTIVES[objective]
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
+    if coordinates is not None:
+        _checks.check_choice("coordinates", coordinates, ("scale", "log_scale"))
+        preconditioner = preconditioner._replace(coordinates=coordinates)
     strength, *settings = preconditioner
     if power is not None and objective in _WITH_POWER:
         strength = _strength(power, mean)
@@ -96,11 +109,12 @@ def ngem_loss(
     power: Power | None = None,
     weights: Tensor | None = None,
     reduction: str = "mean",
+    coordinates: str | None = None,
 ) -> Tensor:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
     The value is that of `nll_loss`; only the gradient differs. The natural gradient is taken with
-    respect to `mean` and `scale` as they are given here, and the chain rule goes on from there.
+    respect to `mean` and the logarithm of `scale`, and the chain rule goes on from there.
 
     Args:
         logits: Unnormalised log weights, (..., components).
@@ -112,6 +126,8 @@ def ngem_loss(
             a tensor or a `PowerSchedule`. The default is the library's choice.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
+        coordinates: "log_scale" for a scale that is exp or softplus of what is learned (the
+            default); "scale", the paper's, for one that is learned as it is.
 
     >>> logits, mean, scale = torch.zeros(1, 1), torch.zeros(1, 1, 1), 2 * torch.ones(1, 1, 1)
     >>> mean.requires_grad_()
@@ -120,7 +136,16 @@ def ngem_loss(
     >>> mean.grad  # mean - y: the variance has cancelled
     tensor([[[-1.]]])
     """
-    return mixture_loss(logits, mean, scale, y, power=power, weights=weights, reduction=reduction)
+    return mixture_loss(
+        logits,
+        mean,
+        scale,
+        y,
+        power=power,
+        weights=weights,
+        reduction=reduction,
+        coordinates=coordinates,
+    )
 
 
 def nll_loss(
@@ -156,6 +181,7 @@ class NGEMLoss(nn.Module):
         power: Strength of "ngem": a number, a tensor or a `PowerSchedule`, which then moves with
             the module and belongs to its state.
         reduction: "mean", "sum" or "none".
+        coordinates: Of the scale, "scale" or "log_scale"; the objective's own if None.
 
     >>> criterion = NGEMLoss()
     >>> criterion(torch.zeros(4, 3), torch.zeros(4, 3, 1), torch.ones(4, 3, 1), torch.zeros(4, 1))
@@ -168,11 +194,13 @@ class NGEMLoss(nn.Module):
         objective: str = "ngem",
         power: Power | None = None,
         reduction: str = "mean",
+        coordinates: str | None = None,
     ):
         super().__init__()
         self.objective = _checks.check_choice("objective", objective, OBJECTIVES)
         self.reduction = _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
         self.power = power
+        self.coordinates = coordinates
 
     def forward(
         self,
@@ -192,6 +220,7 @@ class NGEMLoss(nn.Module):
             power=self.power,
             weights=weights,
             reduction=self.reduction,
+            coordinates=self.coordinates,
         )
 
     def extra_repr(self) -> str:
