@@ -25,6 +25,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/operation_counts.py
 	$(BIN)/python benchmarks/updates_per_second.py
 	$(BIN)/python benchmarks/peers_toy.py
+	$(BIN)/python benchmarks/torch_loss.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

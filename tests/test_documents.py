@@ -4,6 +4,8 @@ import doctest
 import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -27,6 +29,9 @@ def _settings_of_a_user():
 @pytest.mark.parametrize("index", range(len(BLOCKS)))
 def test_readme_runs(index, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    if "import torch" in BLOCKS[index]:
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        torch.manual_seed(0)
     names = {}
     exec(BLOCKS[index], names)
     printed = capsys.readouterr().out
@@ -39,6 +44,29 @@ def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(f"ngem.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", ["_head", "_losses", "_mixture", "_schedule"])
+def test_docstring_examples_for_pytorch(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = importlib.import_module(f"ngem.torch.{name}")
+    result = doctest.testmod(module, extraglobs={"torch": torch})
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("loss", ["nll", "ngem"])
+def test_the_pytorch_example_learns(loss):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/torch_two_sinusoids.py", "--loss", loss, "--steps", "60"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [float(number) for number in re.findall(r"likelihood (-?\d+\.\d+)", done.stdout)]
+    assert found[-1] < found[0]
 
 
 def test_the_natural_gradient_is_not_a_second_pass():

@@ -1,0 +1,116 @@
+"""Loss and backward pass of nGEM in PyTorch, beside a likelihood written with logsumexp.
+
+    python benchmarks/torch_loss.py [--out docs/results/torch_loss.json]
+
+Batch 256, one thread, single precision, eager and with torch.compile. Both take logits, means and
+scales, and both are measured in turns, a few calls at a time: the ratio is the median of the ratios
+of neighbouring turns, so that whatever else the machine does slows both. Compiled is compared with
+compiled.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ngem.torch import ngem_loss, nll_loss
+
+BATCH = 256
+
+#: Components, dimensions, and calls in a turn.
+SHAPES = {"K = 3, D = 1": (3, 1, 40), "K = 20, D = 784": (20, 784, 1)}
+
+#: A strength as a schedule gives it.
+SCHEDULED = torch.tensor(0.4)
+
+#: The highest ratio of "ngem" to the plain likelihood that we accept.
+TARGETS = {"eager": 1.0, "compiled": 1.05}
+
+
+def plain_nll(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
+    """Return the mean negative log-likelihood, as one would write it."""
+    z = (y.unsqueeze(-2) - mean) / scale
+    log_density = (-0.5 * z**2 - scale.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+    return -torch.logsumexp(torch.log_softmax(logits, -1) + log_density, -1).mean()
+
+
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    "plain nll": plain_nll,
+    "ngem": ngem_loss,
+    "nll": nll_loss,
+    "ngem, power 1": lambda *parts: ngem_loss(*parts, power=1.0),
+    "ngem, scheduled": lambda *parts: ngem_loss(*parts, power=SCHEDULED),
+}
+
+
+def inputs(n_components: int, dim: int) -> list[Tensor]:
+    """Return logits, means and scales that ask for gradients, and targets."""
+    torch.manual_seed(0)
+    logits, mean = torch.randn(BATCH, n_components), torch.randn(BATCH, n_components, dim)
+    leaves = [logits, mean, 0.5 + torch.rand_like(mean)]
+    return [*(leaf.requires_grad_() for leaf in leaves), torch.randn(BATCH, dim)]
+
+
+def turn(loss: Callable[..., Tensor], parts: list[Tensor], calls: int) -> float:
+    """Return seconds for one loss and its gradients."""
+    started = time.perf_counter()
+    for _ in range(calls):
+        loss(*parts).backward()
+        for leaf in parts[:3]:
+            leaf.grad = None
+    return (time.perf_counter() - started) / calls
+
+
+def measure(
+    losses: dict[str, Callable[..., Tensor]], parts: list[Tensor], calls: int, turns: int
+) -> dict[str, dict[str, float]]:
+    """Return the median time of each loss and its ratio to the plain likelihood's."""
+    for loss in losses.values():
+        turn(loss, parts, 3)
+    times = np.array([[turn(loss, parts, calls) for loss in losses.values()] for _ in range(turns)])
+    ratios = times / times[:, :1]
+    return {
+        name: {
+            "microseconds": round(1e6 * float(np.median(times[:, index])), 1),
+            "ratio": round(float(np.median(ratios[:, index])), 3),
+        }
+        for index, name in enumerate(losses)
+    }
+
+
+def main() -> None:
+    """Measure, print a table, write it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/torch_loss.json"))
+    parser.add_argument("--turns", type=int, default=300, help="turns; a tenth where they are long")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    report: dict = {"torch": torch.__version__.split("+")[0], "batch": BATCH, "targets": TARGETS}
+    for mode in TARGETS:
+        report[mode] = {}
+        for label, (n_components, dim, calls) in SHAPES.items():
+            torch.compiler.reset()
+            losses = LOSSES
+            if mode == "compiled":
+                losses = {
+                    name: torch.compile(LOSSES[name], fullgraph=True)
+                    for name in ("plain nll", "ngem", "nll")
+                }
+            turns = arguments.turns if calls > 1 else arguments.turns // 10
+            found = measure(losses, inputs(n_components, dim), calls, turns)
+            report[mode][label] = found
+            for name, row in found.items():
+                time_ = f"{row['microseconds']:12,.1f} us"
+                print(f"{mode:9s} {label:16s} {name:16s} {time_}   {row['ratio']:.3f}")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
