@@ -9,11 +9,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as RichTable
 
 from .. import files
-from . import runner
+from . import objective_tables, runner
 from .figures import FIGURES
 from .spec import BUDGETS, Spec, ids, load
 from .store import Results
-from .tables import CLAIMS, TABLES, Claim, Table
+from .tables import CLAIMS, Claim, Table
+from .tables import TABLES as OTHER_TABLES
+
+TABLES = {**OTHER_TABLES, "pruning": objective_tables.table}
 
 #: Where the repository keeps the results of the full budget.
 COMMITTED = Path("docs/results")
