@@ -137,11 +137,11 @@ def test_results_of_other_settings_are_not_continued(tmp_path):
 def test_committed_results_are_those_of_the_specs_and_the_reports_of_the_results(request):
     """What docs/results holds was made with the settings that the specs have now."""
     root = request.config.rootpath / report.COMMITTED
-    for name in spec.ids():
+    reported = [name for name in spec.ids() if (root / name / "report.md").exists()]
+    assert len(reported) > 10
+    for name in reported:
         loaded = spec.load(name)
         path = root / loaded.runs / "results.json"
-        if not path.exists():
-            pytest.skip(f"no committed run of {loaded.runs}")
         found = json.loads(path.read_text())
         assert found["budget"] == "full"
         assert found["settings"] == json.loads(json.dumps(loaded.settings)), name
