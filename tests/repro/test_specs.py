@@ -126,12 +126,14 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path, monkeypatc
     assert 1 not in FakeExperiment.ran[before:]
 
 
-def test_results_of_other_settings_are_not_continued(tmp_path):
+def test_results_of_other_settings_are_neither_continued_nor_lost(tmp_path):
     path = tmp_path / "results.json"
     Results(path, settings={"a": 1}, budget="full").add({"seed": 1}, {"v": 1.0}, 0.1)
     assert Results(path, settings={"a": 1}, budget="full").has({"seed": 1})
-    assert not Results(path, settings={"a": 2}, budget="full").has({"seed": 1})
-    assert not Results(path, settings={"a": 1}, budget="quick").has({"seed": 1})
+    for settings, budget in (({"a": 2}, "full"), ({"a": 1}, "quick")):
+        with pytest.raises(ValueError, match="choose another directory"):
+            Results(path, settings=settings, budget=budget)
+    assert Results(path, settings={"a": 1}, budget="full").has({"seed": 1})
 
 
 def test_committed_results_are_those_of_the_specs_and_the_reports_of_the_results(request):

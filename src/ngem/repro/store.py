@@ -16,7 +16,7 @@ Unit = dict[str, Any]
 class Results:
     """The runs of one spec in one JSON file.
 
-    A file of other settings is not continued but begun anew; the caller decides where it lies.
+    A file of other settings is neither continued nor replaced: hours of work may be in it.
     """
 
     def __init__(self, path: Path, *, settings: Mapping[str, Any], budget: str):
@@ -30,8 +30,12 @@ class Results:
         self.runs: list[dict[str, Any]] = []
         if path.exists():
             found = json.loads(path.read_text())
-            if all(found.get(key) == self._head[key] for key in ("budget", "settings")):
-                self.runs = found["runs"]
+            if any(found.get(key) != self._head[key] for key in ("budget", "settings")):
+                raise ValueError(
+                    f"{path} must hold runs of the same settings to be continued, found other ones "
+                    f"(budget {found.get('budget')}); choose another directory or delete it."
+                )
+            self.runs = found["runs"]
 
     def has(self, unit: Unit) -> bool:
         """Return whether a run is already there."""
