@@ -84,3 +84,12 @@ def test_the_natural_gradient_is_not_a_second_pass():
         assert ngem["flops"] < 1.4 * nll["flops"]
         if committed["jax"] == jax.__version__:
             assert ngem == committed["counts"][label]["ngem"]
+
+
+def test_the_pytorch_losses_cost_what_the_page_says():
+    committed = json.loads((ROOT / "docs/results/torch_loss.json").read_text())
+    page = (ROOT / "docs/torch.md").read_text()
+    for mode, target in committed["targets"].items():
+        for label, found in committed[mode].items():
+            assert found["ngem"]["ratio"] <= target
+            assert f"| {mode} | {label} | ngem | {found['ngem']['ratio']:.2f} |" in page

@@ -145,10 +145,15 @@ def _exponents(power: Power, beta: float | None, coordinates: str) -> tuple[Powe
 
 
 def _power_of(x: Tensor, exponent: Power) -> Tensor:
-    """Return x ** exponent for positive x."""
-    if isinstance(exponent, Tensor):
-        return (x.log() * exponent).exp_()
-    return x.pow(exponent)
+    """Return x ** exponent for positive x, exactly at halves and whole numbers."""
+    if not isinstance(exponent, Tensor):
+        # The compiler keeps exponentials of weights, but would take roots again for each dimension.
+        if exponent == -0.5 and not torch.compiler.is_compiling():
+            return x.rsqrt()
+        if float(2 * exponent).is_integer() and exponent != -0.5:
+            return x.pow(exponent)
+    # Compiled, this is many times faster than a power.
+    return (x.log() * exponent).exp_()
 
 
 def _over_weights(
@@ -189,9 +194,8 @@ def _diagonal_gradients(
     else:
         halve = 1.0 if beta is not None else 2**-power
         grad_scale = torch.addcmul(halve * scaled, grad_mean, z, value=-halve)
-    exponents = _exponents(power, beta, coordinates)
-    grads = zip((grad_mean, grad_scale), exponents, strict=True)
-    return [_times_power(grad, scale, exponent) for grad, exponent in grads]
+    for_mean, for_scale = _exponents(power, beta, coordinates)
+    return [_times_power(grad_mean, scale, for_mean), _times_power(grad_scale, scale, for_scale)]
 
 
 def _times_power(grad: Tensor, scale: Tensor | None, exponent: Power) -> Tensor:
