@@ -32,7 +32,7 @@ Maker = Callable[[Spec, Results], Any]
 PAPER_NAME = {"nll": "nll", "ngem-listing": "ngem"}
 
 
-def mean_std(values: Sequence[float] | np.ndarray, digits: int = 3) -> str:
+def mean_std(values: Sequence[float | int] | np.ndarray, digits: int = 3) -> str:
     """Return mean and standard deviation over seeds, as the paper writes them."""
     numbers = np.array(values, float)
     if not len(numbers):
@@ -40,11 +40,11 @@ def mean_std(values: Sequence[float] | np.ndarray, digits: int = 3) -> str:
     return f"{numbers.mean():.{digits}f} ± {numbers.std():.{digits}f}"
 
 
-def _paper(pair: Sequence[float] | None, digits: int = 3) -> str:
+def _paper(pair: Sequence[float | int] | None, digits: int = 3) -> str:
     return "-" if pair is None else f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean(values: Sequence[float | int]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
