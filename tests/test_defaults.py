@@ -2,7 +2,7 @@
 
 import pytest
 
-from ngem import MDNRegressor
+from ngem import MDNRegressor, _defaults
 from ngem._settings import max_epochs, plan
 
 
@@ -18,4 +18,6 @@ def test_what_the_user_asks_for_is_kept():
     assert max_epochs(settings, 10**6) == 7
     assert plan(settings, 10**6).patience == 3
     assert plan({**settings, "early_stopping": False}, 100).patience is None
-    assert plan(settings, 100).power == (0.5, 0.0, 1.0)
+    assert plan(settings, 100).power_schedule == _defaults.POWER_SCHEDULE
+    assert plan({**settings, "power": 0.3}, 100).power_schedule == (0.3, 0.3, 1.0)
+    assert plan({**settings, "objective": "nll"}, 100).power_schedule is None
