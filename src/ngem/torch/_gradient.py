@@ -65,9 +65,7 @@ class MixtureNLL(Function):
         ctx.full = scale.dim() > mean.dim()
         scheduled = isinstance(power, Tensor)
         ctx.power = None if scheduled else power
-        exponents = _exponents(power, ctx.beta, ctx.coordinates)
-        kept = scheduled or ctx.full or ctx.needs_input_grad[3] or any(exponents)
-        ctx.save_for_backward(*output, scale if kept else None, power if scheduled else None)
+        ctx.save_for_backward(*output, scale, power if scheduled else None)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> tuple[Tensor | None, ...]:
@@ -180,7 +178,7 @@ def _logits_gradient(rule: str, weights: Tensor, share: Tensor, row: Tensor) -> 
 
 def _diagonal_gradients(
     z: Tensor,
-    scale: Tensor | None,
+    scale: Tensor,
     scaled: Tensor,
     power: Power,
     beta: float | None,
@@ -198,11 +196,10 @@ def _diagonal_gradients(
     return [_times_power(grad_mean, scale, for_mean), _times_power(grad_scale, scale, for_scale)]
 
 
-def _times_power(grad: Tensor, scale: Tensor | None, exponent: Power) -> Tensor:
+def _times_power(grad: Tensor, scale: Tensor, exponent: Power) -> Tensor:
     """Multiply a gradient by scale^exponent in place."""
     if not isinstance(exponent, Tensor) and exponent == 0:
         return grad
-    assert scale is not None
     if not isinstance(exponent, Tensor) and exponent == -1:
         return grad.div_(scale)
     return grad.mul_(_power_of(scale, exponent))
