@@ -15,12 +15,14 @@ KEY = jax.random.key(3)
 CONDITION = jnp.array([0, 2, 2, 1, 0, 2, 2])
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("dim", [2, 40], ids=["elementwise", "products"])
-@pytest.mark.parametrize("family", FAMILIES)
+# sgem and ngem-derived differ from these in what the distinct mixtures receive, not in the rows.
+@pytest.mark.parametrize("objective", ["nll", "ngem", "ngem-listing", "beta-nll", "mse"])
+@pytest.mark.parametrize(
+    ("family", "dim"),
+    [("diag", 2), ("full", 2), ("logistic", 2), ("diag", 40)],
+    ids=["diag", "full", "logistic", "products"],
+)
 def test_losses_and_gradients_are_those_of_repeated_rows(family, dim, objective):
-    if family == "full" and dim > 2:
-        pytest.skip("full covariances have no second path")
     mixture = random_mixture(FAMILIES[family].family, KEY, batch=(3,), dim=dim)
     y = jax.random.normal(KEY, (len(CONDITION), dim))
     share = jnp.arange(1.0, 8.0)
