@@ -27,6 +27,7 @@ LAYERS = [
     ["families", "univariate"],
     ["_errors", "_roots", "torch"],
     [
+        "_choices",
         "_conditions",
         "_defaults",
         "_types",

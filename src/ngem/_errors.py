@@ -1,14 +1,13 @@
 """Every check of what a user hands in, and every message: expected, got, try."""
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-Value = TypeVar("Value")
+from ._choices import check_choice as check_choice
 
 
 def as_float_arrays(**arrays: Any) -> list[jax.Array]:
@@ -128,17 +127,6 @@ def check_one_dimensional(what: str, dim: int) -> None:
             f"{what} needs a one-dimensional mixture, got one over {dim} dimensions; take a "
             f"marginal first: mixture.marginal(0).{what}(...)."
         )
-
-
-def check_choice(what: str, value: Value, choices: Iterable[Value]) -> Value:
-    """Return a choice by name, refusing one that does not exist."""
-    choices = tuple(choices)
-    if value not in choices:
-        raise ValueError(
-            f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}; check the "
-            "spelling."
-        )
-    return value
 
 
 def check_fraction(what: str, value: Any) -> None:

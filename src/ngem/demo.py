@@ -6,25 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from . import datasets, plotting
 from .objectives import NGEM, NLL
 from .repro import two_gaussians, two_sinusoids
+from .repro.report import progress_bar
 
 # The paper's strength, with our unbiased logits: what the picture compares with is its Figs. 2, 5.
 # Scales are learned as they are there, so that they are their own coordinates.
 _OBJECTIVES = {"nll": NLL(), "ngem": NGEM(power=1.0, coordinates="scale")}
 _LEARNING_RATES = (0.1, 0.01)
-
-_COLUMNS = (
-    TextColumn("{task.description}"),
-    BarColumn(),
-    MofNCompleteColumn(),
-    TextColumn("epochs"),
-    TimeRemainingColumn(),
-)
 
 
 def run_demo(out: Path, *, epochs: int = 50) -> None:
@@ -46,7 +38,7 @@ def show_two_sinusoids(out: Path, console: Console, *, epochs: int) -> None:
     table = Table(title="after training; optimum entropy 0.693")
     for column in ("objective", "NLL of 3 seeds", "entropy of 3 seeds"):
         table.add_column(column, justify="right")
-    with Progress(*_COLUMNS, console=console) as progress:
+    with progress_bar(console, "epochs") as progress:
         for name, objective in {"nll": NLL(), "ngem": NGEM()}.items():
             task = progress.add_task(f"{name:>5}", total=3 * epochs)
             runs[name] = two_sinusoids.train(
@@ -117,7 +109,7 @@ def _draw_two_gaussians(path: Path, data, collapsed, converged, *, optimum: floa
 
 def _train_all(data, epochs, console):
     runs = {}
-    with Progress(*_COLUMNS, console=console) as progress:
+    with progress_bar(console, "epochs") as progress:
         for rate in _LEARNING_RATES:
             for name, objective in _OBJECTIVES.items():
                 task = progress.add_task(f"{name:>5}, learning rate {rate:g}", total=epochs)

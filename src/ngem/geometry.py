@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from . import _errors
+from ._choices import COORDINATES
 from ._types import LocationScale, Power
-from .families import COORDINATES, AbstractFamily, power_of
+from .families import AbstractFamily, power_of
 
 Logits = Float[Array, "*batch comp"]
 TracedPower = Float[Array, ""]

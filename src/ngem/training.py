@@ -212,10 +212,9 @@ def fit(
         FitError: If steps were not finite too many times in a row.
     """
     _check_data("training", data)
-    if validation is not None:
-        _check_data("validation", validation)
     data = _arranged(network, data, plan.batch_size)
     if validation is not None:
+        _check_data("validation", validation)
         validation = _arranged(network, validation, len(validation.y))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import integrate, linalg
 
+from ngem._choices import COORDINATES
 from ngem._types import LocationScale
-from ngem.families import COORDINATES, DiagonalGaussian, FullGaussian, Logistic
+from ngem.families import DiagonalGaussian, FullGaussian, Logistic
 from ngem.geometry import CompleteDataFisher
 
 from .. import oracles

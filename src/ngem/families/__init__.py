@@ -1,6 +1,6 @@
 """Component distributions, one per file; adding one is a file, a line here and a test case."""
 
-from .base import COORDINATES, AbstractFamily, AbstractLocationScale, power_of
+from .base import AbstractFamily, AbstractLocationScale, power_of
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian
 from .logistic import Logistic
@@ -8,7 +8,6 @@ from .logistic import Logistic
 FAMILIES = {"diag": DiagonalGaussian, "full": FullGaussian, "logistic": Logistic}
 
 __all__ = [
-    "COORDINATES",
     "FAMILIES",
     "AbstractFamily",
     "AbstractLocationScale",

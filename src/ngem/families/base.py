@@ -26,11 +26,6 @@ _POSITIVE: dict[str, Callable] = {
 }
 
 
-#: Coordinates of a scale in which its Fisher information can be taken. A network's raw output
-#: stands for log(scale), nearly; the paper takes `scale` itself.
-COORDINATES = ("scale", "log_scale")
-
-
 def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent for positive x, exactly 1 at exponent 0 and x at exponent 1."""
     exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
@@ -101,7 +96,7 @@ class AbstractFamily(abc.ABC):
             params: Parameters of the component.
             grad: Gradient with respect to them.
             power: Strength, 0 to 1.
-            coordinates: One of `COORDINATES`, in which F is taken. The result is expressed as a
+            coordinates: Those in which F is taken, one of `_choices.COORDINATES`. The result is a
                 gradient with respect to `scale` again, so that nothing downstream needs to know.
         """
 

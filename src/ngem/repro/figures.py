@@ -14,7 +14,7 @@ from ..mixture import Mixture, gaussian_mixture
 from .spec import Spec
 from .store import Results
 from .two_gaussians import true_density
-from .two_sinusoids import standardise
+from .two_sinusoids import curve_stride, standardise
 
 _SHOWN = ("ngem-listing", "ngem", "nll")
 
@@ -82,7 +82,7 @@ def fig6(spec: Spec, results: Results, path: Path) -> None:
     """Convergence of the network for each learning rate."""
     rates = spec.settings["learning_rates"]
     steps = -(-spec.settings["n_points"] // 128)
-    stride = max(1, spec.settings["epochs"] // 250)
+    stride = curve_stride(spec.settings["epochs"])
     with plotting.styled_figure(1, len(rates), (11, 3.2), sharey=True) as (figure, axes):
         for ax, rate in zip(axes[0], rates, strict=True):
             curves = {

@@ -1,19 +1,15 @@
-"""The objective study as tables: paired differences to nll, steps saved, collapse, and verdicts."""
+"""The objective study as a table: paired differences to nll, and steps saved."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from .objective_study import TASKS
 from .spec import Spec
 from .store import Results
-from .tables import Claim, Table
+from .tables import Table
 
-#: The method whose place is to be defended, and what it is compared with.
-OURS, BASE = "ngem", "nll"
-
-#: Tasks with several modes, where weights can collapse.
-MULTIMODAL = ("two-", "signed-sine", "inverse-sine", "switching-maps")
+#: What every other method is compared with.
+BASE = "nll"
 
 
 class Comparison(NamedTuple):
@@ -69,46 +65,6 @@ def table(spec: Spec, results: Results) -> Table:
     return [*rows, ["all tasks", "", *summary]]
 
 
-def claims(spec: Spec, results: Results) -> list[Claim]:
-    """Return what the default must show."""
-    tasks = spec.settings["tasks"]
-    points = [p for r in results.select(method=OURS) for p in r["grid"]]
-    lost = sum("diverged" in point for point in points)
-    every = {task: compare(results, task, OURS) for task in tasks}
-    found = {task: c for task, c in every.items() if c is not None}
-    verdicts = [c.verdict for c in found.values()]
-    worse = [f"{task} {c.gain:+.3f}" for task, c in found.items() if c.verdict == "worse"]
-    fast = [task for task, c in found.items() if c.share <= 0.5]
-    collapsed = {name: _collapsed(results, tasks, name) for name in (OURS, BASE)}
-    return [
-        Claim(
-            "no run of ngem diverges, at any learning rate of the grid",
-            "",
-            f"{lost} of {len(points)}",
-            lost == 0,
-        ),
-        Claim(
-            "test NLL better than or level with nll's on every task, better on at least half",
-            "",
-            f"better on {verdicts.count('better')}, level on {verdicts.count('level')}, worse on "
-            f"{len(worse)} of {len(tasks)}" + (f" ({', '.join(worse)})" if worse else ""),
-            not worse and 2 * verdicts.count("better") >= len(tasks),
-        ),
-        Claim(
-            "reaches nll's final train loss in at most half the steps on two thirds of the tasks",
-            "",
-            f"on {len(fast)} of {len(tasks)}",
-            3 * len(fast) >= 2 * len(tasks),
-        ),
-        Claim(
-            "fewer collapsed runs than nll on multimodal tasks",
-            "",
-            f"{collapsed[OURS]} / {collapsed[BASE]}",
-            collapsed[OURS] < collapsed[BASE] or collapsed[BASE] == 0,
-        ),
-    ]
-
-
 def _share(curve: list[float], target: float) -> float:
     reached = np.flatnonzero(np.array(curve) <= target)
     return float((reached[0] + 1) / len(curve)) if len(reached) else np.inf
@@ -117,18 +73,3 @@ def _share(curve: list[float], target: float) -> float:
 def _cell(comparison: Comparison) -> str:
     share = f"{comparison.share:.2f}" if np.isfinite(comparison.share) else "-"
     return f"{comparison.gain:+.3f} ± {comparison.error:.3f} ({share})"
-
-
-def _collapsed(results: Results, tasks: list[str], method: str) -> int:
-    """Return runs whose weights have far less entropy than the truth, or but one component."""
-    count = 0
-    for task in tasks:
-        if not task.startswith(MULTIMODAL):
-            continue
-        truth = TASKS[task].true_entropy
-        for run in results.select(task=task, method=method):
-            if truth is not None:
-                count += run.get("entropy", 0.0) < 0.5 * truth
-            else:
-                count += run.get("effective_components", 1.0) < 1.2
-    return count

@@ -73,7 +73,17 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         n_components=1 if single else settings.n_components,
         separate=settings.separate and not single,
     )
-    fitted = fit(settings, unit, network, rows)
+    chosen = settings.datasets[unit["dataset"]]
+    fitted = fit(
+        network,
+        rows,
+        objective=unit["objective"],
+        optimizer=unit["optimizer"],
+        batch_size=chosen["batch_size"],
+        learning_rate=chosen["learning_rate"],
+        epochs=min(chosen["epochs"], settings.epochs_at_most),
+        seed=unit["seed"],
+    )
     mixture = training.apply(fitted.network, rows.test.x)
     return {
         "train_nll": rounded(float(training.mean_nll(fitted.network, rows.train))),
@@ -93,22 +103,31 @@ def make_network(rows: Rows, seed: int, *, n_components: int, separate: bool) ->
     )
 
 
-def fit(settings: Settings, unit: Unit, network: MixtureNetwork, rows: Rows) -> training.FitResult:
-    """Return the network trained as Table 10 says, to the last epoch."""
-    chosen = settings.datasets[unit["dataset"]]
+def fit(
+    network: MixtureNetwork,
+    rows: Rows,
+    *,
+    objective: str,
+    optimizer: str = "adam",
+    batch_size: int,
+    learning_rate: float,
+    epochs: int,
+    seed: int = 1,
+) -> training.FitResult:
+    """Return the network trained at a constant learning rate to the last epoch."""
     plan = training.Plan(
-        objective=OBJECTIVES[unit["objective"]],
-        optimizer=unit["optimizer"],
-        batch_size=chosen["batch_size"],
+        objective=OBJECTIVES[objective],
+        optimizer=optimizer,
+        batch_size=batch_size,
         learning_rate_schedule="constant",
     )
     return training.fit(
         network,
         rows.train,
         plan,
-        key=jax.random.key(unit["seed"]),
-        max_epochs=min(chosen["epochs"], settings.epochs_at_most),
-        learning_rate=chosen["learning_rate"],
+        key=jax.random.key(seed),
+        max_epochs=epochs,
+        learning_rate=learning_rate,
     )
 
 
@@ -129,17 +148,21 @@ def scores(mixture: Mixture, y: Float[Array, "batch dim"]) -> dict[str, float]:
     """Return scores of predictions; those of one column are averaged over columns."""
     error = mixture.mean() - y
     apart = jnp.mean((mixture.components.mean - y[:, None]) ** 2, axis=-1)
-    columns = [mixture.marginal(d) for d in range(mixture.dim)]
-    crps = [jnp.mean(column.crps(y[:, d : d + 1])) for d, column in enumerate(columns)]
     covered = []
-    for d, column in enumerate(columns):
-        low, high = (column.quantile(q) for q in (0.05, 0.95))
+    for d in range(mixture.dim):
+        low, high = (mixture.marginal(d).quantile(q) for q in (0.05, 0.95))
         covered.append(jnp.mean((y[:, d] >= low) & (y[:, d] <= high)))
     return {
         "nll": float(-jnp.mean(mixture.log_prob(y))),
         # The paper's: for each row the component nearest to the target.
         "nearest_rmse": float(jnp.mean(jnp.sqrt(jnp.min(apart, axis=1)))),
         "rmse": float(jnp.sqrt(jnp.mean(error**2))),
-        "crps": float(np.mean(crps)),
+        "crps": mean_crps(mixture, y),
         "coverage90": float(np.mean(covered)),
     }
+
+
+def mean_crps(mixture: Mixture, y: Float[Array, "batch dim"]) -> float:
+    """Return the CRPS of each target column, averaged over rows and columns."""
+    columns = [mixture.marginal(d).crps(y[:, d : d + 1]) for d in range(mixture.dim)]
+    return float(np.mean([jnp.mean(column) for column in columns]))

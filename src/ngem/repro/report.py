@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -112,15 +113,21 @@ def _judged(spec: Spec) -> bool:
     return spec.budget != BUDGETS[0]
 
 
-def _run(spec: Spec, out: Path, threads: int, console: Console) -> Results:
-    columns = (
+def progress_bar(console: Console, unit: str, **settings: Any) -> Progress:
+    """Return a bar that counts in some unit and tells the time left."""
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("runs"),
+        TextColumn(unit),
         TimeRemainingColumn(),
+        console=console,
+        **settings,
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+
+
+def _run(spec: Spec, out: Path, threads: int, console: Console) -> Results:
+    with progress_bar(console, "runs", disable=not console.is_terminal) as progress:
         task = progress.add_task(spec.runs, total=None)
         return runner.run(
             spec,

@@ -56,7 +56,7 @@ def run(
         started = time.perf_counter()
         result = module.run(settings, unit)
         results.add(unit, result, time.perf_counter() - started)
-        report(sum(results.has(unit) for unit in units), len(units))
+        report(len(results.runs), len(units))
 
     alone = getattr(module, "ALONE", False)
     with ThreadPoolExecutor(1 if alone else threads) as pool:

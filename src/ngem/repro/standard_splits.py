@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .. import training
 from ..datasets import load_uci, random_split, uci_splits
+from ..datasets.uci import SOURCES
 from ..nn import mixture_mlp
 from ..objectives import OBJECTIVES
+from ..preprocessing import fit_scaling
 from .regression import scores
 from .store import Unit, rounded
 
@@ -47,7 +48,7 @@ def units(settings: Settings) -> list[Unit]:
     return [
         {"dataset": name, "objective": objective, "seed": split}
         for name in settings.datasets
-        for split in range(min(settings.splits, 5 if name == "protein" else 20))
+        for split in range(min(settings.splits, SOURCES[name].splits))
         for objective in settings.objectives
     ]
 
@@ -58,11 +59,11 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     Everything is standardised by training rows; likelihood, RMSE and CRPS are in the set's units.
     """
     table, split = load_uci(unit["dataset"]), uci_splits(unit["dataset"])[unit["seed"]]
-    x, _, _ = _standardised(table.x, split.train)
-    y, _, spread = _standardised(table.y, split.train)
+    targets = fit_scaling(table.y[split.train])
+    x, y = fit_scaling(table.x[split.train]).forward(table.x), targets.forward(table.y)
     inner = random_split(len(split.train), unit["seed"], test=0.1)
     data, validation, test = (
-        training.Data(jnp.asarray(x[rows], jnp.float32), jnp.asarray(y[rows], jnp.float32))
+        training.Data(jnp.asarray(x[rows]), jnp.asarray(y[rows]))
         for rows in (split.train[inner.train], split.train[inner.test], split.test)
     )
     steps = -(-len(data.y) // settings.batch_size)
@@ -92,20 +93,12 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
             best, chosen = fitted, rate
     assert best is not None
     found = scores(training.apply(best.network, test.x), test.y)
-    found["nll"] += float(np.log(spread[0]))
+    found["nll"] += targets.log_volume
     for name in ("nearest_rmse", "rmse", "crps"):
-        found[name] *= float(spread[0])
+        found[name] *= float(targets.scale[0])
     return {
         **{name: rounded(value) for name, value in found.items()},
         "learning_rate": chosen,
         "best_epoch": best.best_epoch,
         "skipped": best.skipped,
     }
-
-
-def _standardised(
-    values: np.ndarray, train: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    centre, spread = values[train].mean(axis=0), values[train].std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    return (values - centre) / spread, centre, spread

@@ -409,11 +409,16 @@ def _learned(results: Results, task: str, weight: float, objective: str) -> list
     return [w for run in found for w in np.atleast_1d(run["learned_weight"])]
 
 
+def _root_rule(weight: float) -> float:
+    """Return what the listing makes of the first of two weights: proportional to its root."""
+    return weight**0.5 / (weight**0.5 + (1 - weight) ** 0.5)
+
+
 def weights_table(spec: Spec, results: Results) -> Table:
     rows = [["task", "true weight", "objective", "learned weight", "mean error", "root rule"]]
     for task, weight, objective in _tasks(spec):
         learned = _learned(results, task, weight, objective)
-        root = weight**0.5 / (weight**0.5 + (1 - weight) ** 0.5)
+        root = _root_rule(weight)
         rows.append(
             [
                 task,
@@ -433,7 +438,7 @@ def weights_claims(spec: Spec, results: Results) -> list[Claim]:
         if objective not in ("ngem", "ngem-listing"):
             continue
         learned = _mean(_learned(results, task, weight, objective))
-        root = weight**0.5 / (weight**0.5 + (1 - weight) ** 0.5)
+        root = _root_rule(weight)
         ours = objective == "ngem"
         claims.append(
             Claim(

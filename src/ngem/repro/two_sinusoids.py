@@ -24,6 +24,11 @@ from .store import Unit, rounded
 HIDDEN_SIZES = (128, 128, 128, 128)
 
 
+def curve_stride(epochs: int) -> int:
+    """Return how many epochs lie between two points of a stored curve."""
+    return max(1, epochs // 250)
+
+
 @dataclass(frozen=True)
 class Settings:
     """Table 8, and what it leaves open.
@@ -77,7 +82,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         "nll": rounded(trained.nll()[0]),
         "entropy": rounded(trained.entropy()[0]),
         "learned_weight": rounded(_first_weight(data, trained)),
-        "curve": rounded(trained.results[0].history.train[:: max(1, settings.epochs // 250)]),
+        "curve": rounded(trained.results[0].history.train[:: curve_stride(settings.epochs)]),
         "skipped": trained.results[0].skipped,
     }
     if unit["seed"] in settings.seeds[:2]:

@@ -56,20 +56,8 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     seconds = {}
     for objective in order:
         for passes in (1, epochs):
-            plan = regression.Settings(
-                datasets={unit["dataset"]: {**chosen, "epochs": passes}},
-                optimizers=["adam"],
-                objectives=[objective],
-                single=[],
-                n_components=settings.n_components,
-                seeds=[1],
-                test_fraction=0.2,
-                separate=settings.separate,
-                epochs_at_most=passes,
-            )
-            method = {"objective": objective, "optimizer": "adam", "seed": 1, **unit}
             started = time.perf_counter()
-            regression.fit(plan, method, network, rows)
+            regression.fit(network, rows, objective=objective, epochs=passes, **chosen)
             seconds[objective] = time.perf_counter() - started
     share = settings.updates / (epochs * steps)
     return {name: rounded(value * share) for name, value in seconds.items()}

@@ -4,10 +4,10 @@ Shapes and dtypes only. To look at values would wait for the device in every ste
 is not positive gives a loss of NaN instead, never a plausible number.
 """
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
+
+from .._choices import check_choice as check_choice
 
 _EXACT = ({torch.float32}, {torch.float64})
 
@@ -113,17 +113,6 @@ def check_one_dimensional(what: str, mean: Tensor) -> None:
             f"{mean.shape[-1]} target columns; pass one column, such as mean[..., :1] and "
             "scale[..., :1]."
         )
-
-
-def check_choice(what: str, value: str, choices: Iterable[str]) -> str:
-    """Return a choice by name, refusing one that does not exist."""
-    choices = tuple(choices)
-    if value not in choices:
-        raise ValueError(
-            f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}; check the "
-            "spelling."
-        )
-    return value
 
 
 def check_fraction(what: str, value: float) -> float:

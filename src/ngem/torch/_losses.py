@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
+from .._choices import COORDINATES
 from . import _checks
 from ._gradient import MixtureNLL
 from ._schedule import PowerSchedule
@@ -90,7 +91,7 @@ def mixture_loss(
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
     if coordinates is not None:
-        _checks.check_choice("coordinates", coordinates, ("scale", "log_scale"))
+        _checks.check_choice("coordinates", coordinates, COORDINATES)
         preconditioner = preconditioner._replace(coordinates=coordinates)
     strength, *settings = preconditioner
     if power is not None and objective in _WITH_POWER:
