@@ -77,14 +77,13 @@ def test_fisher_times_rule_is_the_identity_on_the_tangent_space(name):
 
 
 def test_rules_are_the_formulas_of_the_paper():
-    """With gradient -responsibility: 1 - r, weight sum(r) - r and weight - responsibility."""
+    """With gradient -responsibility: weight - responsibility, 1 - r and 1 - r centred."""
     logits = jax.random.normal(KEY, (4,))
     weights, resp = np.asarray(jax.nn.softmax(logits)), np.array([0.1, 0.6, 0.05, 0.25])
     ratio = resp / weights
     expected = {
         "plain": weights - resp,
         "derived": 1 - ratio,
-        "listing": weights * ratio.sum() - ratio,
         "pseudo-inverse": np.mean(ratio) - ratio,
     }
     for name, rule in LOGITS_RULES.items():

@@ -22,7 +22,7 @@ from ngem.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 from ngem.checkpoints import Checkpoint
 from ngem.files import FileError
 from ngem.nn import MixtureNetwork, mixture_mlp
-from ngem.objectives import MSE, NGEM, NLL
+from ngem.objectives import ANNEALED, MSE, NGEM, NLL
 from ngem.training import Data, FitError, Plan, fit, fit_many
 
 pytestmark = pytest.mark.trains
@@ -202,6 +202,10 @@ def test_the_default_objective_brings_its_schedule():
     assert Plan(objective=NGEM(power=1.0)).power_schedule is None
     assert Plan(objective=NLL()).power_schedule is None
     assert Plan(power=None).power_schedule is None
+    assert Plan().scheduled_objective == ANNEALED
+    # Tempering biases the weights at a constant strength, so none is added there.
+    assert Plan(power=(0.5, 0.5, 1.0)).scheduled_objective == NGEM()
+    assert Plan(power=None).scheduled_objective == NGEM()
     with pytest.raises(ValueError, match="power must be one of"):
         Plan(power="always")
 

@@ -5,9 +5,11 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: Coordinates of a scale in which its Fisher information can be taken. A network's raw output
-#: stands for log(scale), nearly; the paper takes `scale` itself.
-COORDINATES = ("scale", "log_scale")
+#: Coordinates of a scale in which its Fisher information can be taken, with the m of scale^m / m,
+#: whose derivative is scale^(m - 1). The paper takes the scale itself. In its logarithm, m = 0 and
+#: nearly a network's raw output, scales move fastest where they are small; in the variance slowest,
+#: so that components find their places before they narrow.
+COORDINATES = {"scale": 1, "log_scale": 0, "variance": 2}
 
 
 def check_choice(what: str, value: Value, choices: Iterable[Value]) -> Value:
@@ -18,4 +20,11 @@ def check_choice(what: str, value: Value, choices: Iterable[Value]) -> Value:
             f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}; check the "
             "spelling."
         )
+    return value
+
+
+def check_not_negative(what: str, value: float, usual: float) -> float:
+    """Return a number if it is at least zero."""
+    if not value >= 0:
+        raise ValueError(f"{what} must be at least 0, got {value}; try {usual:g}.")
     return value

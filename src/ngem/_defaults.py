@@ -16,8 +16,14 @@ COORDINATES = "log_scale"
 BETA = 0.5
 
 #: Strength over training, (start, end, share of training): from where steps are large and sure to
-#: the plain likelihood at the end.
-POWER_SCHEDULE = (0.5, 0.0, 1.0)
+#: the plain likelihood, which then has the other half to itself.
+POWER_SCHEDULE = (0.5, 0.0, 0.5)
+
+#: Tempering of the weights under that schedule, from the listing's down to none.
+TEMPERING = 2.0
+
+#: Coordinates of the scale under that schedule: components first find their places, then narrow.
+SCHEDULED_COORDINATES = "variance"
 
 #: The smallest scale that a network can express.
 SCALE_FLOOR = 1e-6

@@ -64,7 +64,7 @@ def reproduce(
     out: Annotated[
         Path, typer.Option(help="Directory of results; what is there is continued.")
     ] = Path("out/reproduce"),
-    threads: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 2,
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the verdicts found in --out and run nothing.")
     ] = False,
@@ -81,7 +81,7 @@ def reproduce(
         if summary:
             report.summarise(out, Console())
         elif names:
-            report.reproduce(names, budget=budget, out=out, threads=threads, console=Console())
+            report.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
         else:
             raise ValueError("expected what to reproduce, got nothing; try table1, fig4 or all.")
 

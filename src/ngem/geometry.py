@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from . import _errors
-from ._choices import COORDINATES
+from . import _defaults, _errors
+from ._choices import COORDINATES, check_not_negative
 from ._types import LocationScale, Power
 from .families import AbstractFamily, power_of
 
@@ -38,14 +38,6 @@ def derived_logits(logits: Logits, grad: Logits) -> Logits:
     return grad * jnp.exp(-log_weights) - jnp.sum(grad, axis=-1, keepdims=True)
 
 
-def listing_logits(logits: Logits, grad: Logits) -> Logits:
-    """Return weight sum(r) - r, what the listing of Appendix C does.
-
-    Biased: it vanishes where weights are proportional to the square roots of the true ones.
-    """
-    return plain_logits(logits, grad * jnp.exp(-jax.nn.log_softmax(logits, axis=-1)))
-
-
 def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
     """Return the Moore-Penrose inverse of equation (22) times the gradient: 1 - r, centred."""
     step = derived_logits(logits, grad)
@@ -56,7 +48,6 @@ def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
 LOGITS_RULES: dict[str, Callable[[Logits, Logits], Logits]] = {
     "plain": plain_logits,
     "derived": derived_logits,
-    "listing": listing_logits,
     "pseudo-inverse": pseudo_inverse_logits,
 }
 
@@ -87,8 +78,8 @@ class CompleteDataFisher(AbstractMetric):
     """The preconditioner (weight_k F_k)^-power on components, with a rule for the logits.
 
     Preconditioners that depend on x through the network but not on y keep the likelihood's fixed
-    points: E[P(x) grad | x] = P(x) E[grad | x]. All settings here are of that kind except the
-    "listing" rule.
+    points: E[P(x) grad | x] = P(x) E[grad | x]. All settings here are of that kind except
+    `tempering`, which a schedule of the power must take back to zero.
 
     Attributes:
         family: The components' family, which solves with its own Fisher information.
@@ -98,6 +89,9 @@ class CompleteDataFisher(AbstractMetric):
             which the network has all but given up takes a step of at most about damping^-power
             times its own.
         coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATES`.
+        tempering: The logits see responsibilities over weight^(tempering * power). Weights then
+            settle where they are proportional to truth^(1 / (1 + tempering * power)): closer to
+            uniform, so that no component is given up early. 1 at power 1 is Appendix C's listing.
     """
 
     family: AbstractFamily
@@ -105,12 +99,13 @@ class CompleteDataFisher(AbstractMetric):
     logits_rule: str = "plain"
     damping: float = 0.0
     coordinates: str = "scale"
+    tempering: float = 0.0
 
     def __post_init__(self):
         _errors.check_choice("coordinates", self.coordinates, COORDINATES)
         _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
-        if not self.damping >= 0:
-            raise ValueError(f"damping must be at least 0, got {self.damping}; try 1e-3.")
+        check_not_negative("damping", self.damping, _defaults.DAMPING)
+        check_not_negative("tempering", self.tempering, 0.0)
 
     def solve(
         self,
@@ -132,6 +127,8 @@ class CompleteDataFisher(AbstractMetric):
             lambda leaf: leaf * share.reshape(share.shape + (1,) * (leaf.ndim - share.ndim)),
             fisher_solve(components, grad_components),
         )
+        if self.tempering > 0:
+            grad_weights = grad_weights * self._inverse_weights(logits, self.tempering * strength)
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:

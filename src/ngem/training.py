@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from . import _defaults, _errors
 from .mixture import Mixture
 from .nn import MixtureNetwork, hidden_matrices, output_gradient, tapped
-from .objectives import NGEM, NLL, AbstractObjective
+from .objectives import ANNEALED, NGEM, NLL, AbstractObjective
 from .optimizers import (
     DEFAULT_LEARNING_RATES,
     DEFAULT_WEIGHT_DECAY,
@@ -51,7 +51,7 @@ class Plan:
         warmup: Share of training during which the learning rate rises linearly from zero.
         power: (start, end, share): the objective's strength goes linearly from start to end over
             the first share of training. None leaves it to the objective, constant. "auto" is the
-            library's schedule for its default objective, and None for any other.
+            library's schedule for its default objective, `ANNEALED`, and None for any other.
         clip_norm: Largest Euclidean norm of a gradient, or None.
         ema: Decay of a moving average of the parameters that is used in their stead for
             validation and prediction, or None. The first steps are averaged over fewer.
@@ -84,8 +84,19 @@ class Plan:
     def power_schedule(self) -> tuple[float, float, float] | None:
         """Start, end and share of the schedule of the strength, or None where there is none."""
         if isinstance(self.power, str):
-            return _defaults.POWER_SCHEDULE if self.objective == NGEM() else None
+            return _defaults.POWER_SCHEDULE if self._scheduled else None
         return self.power
+
+    @property
+    def scheduled_objective(self) -> AbstractObjective:
+        """The objective as the schedule wants it: under the library's own, `ANNEALED`."""
+        if self.power == "auto" and self._scheduled:
+            return ANNEALED
+        return self.objective
+
+    @property
+    def _scheduled(self) -> bool:
+        return self.objective == NGEM()
 
 
 class Data(NamedTuple):
@@ -218,7 +229,8 @@ def fit(
         validation = _arranged(network, validation, len(validation.y))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)
-    plan = replace(plan, power=None)  # a number in `hyper` from here on, for one program for all
+    # Numbers in `hyper` from here on, for one program for all.
+    plan = replace(plan, objective=plan.scheduled_objective, power=None)
     if resume is None:
         state = initial_state(network, plan, key)
         history = History(np.zeros(0), np.zeros(0))

@@ -151,12 +151,13 @@ def test_full_covariance_solve_in_coordinates_of_the_log_scale(power):
         np.testing.assert_array_equal(solved, np.eye(len(solved)))
 
 
-def test_coordinates_of_full_and_diagonal_agree_on_diagonal_factors():
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_coordinates_of_full_and_diagonal_agree_on_diagonal_factors(coordinates):
     params = random_params(DiagonalGaussian(), 3, KEY)
     grad = random_params(DiagonalGaussian(), 3, jax.random.fold_in(KEY, 1))
-    expected = DiagonalGaussian().fisher_solve(params, grad, 0.4, "log_scale")
+    expected = DiagonalGaussian().fisher_solve(params, grad, 0.4, coordinates)
     wide = [LocationScale(p.mean, jnp.diag(p.scale)) for p in (params, grad)]
-    solved = FullGaussian().fisher_solve(*wide, 0.4, "log_scale")
+    solved = FullGaussian().fisher_solve(*wide, 0.4, coordinates)
     np.testing.assert_allclose(solved.mean, expected.mean, rtol=1e-12)
     np.testing.assert_allclose(jnp.diagonal(solved.scale), expected.scale, rtol=1e-12)
 
@@ -193,22 +194,30 @@ def test_power_zero_changes_not_one_bit(case):
         assert all(np.array_equal(a, b) for a, b in zip(solved, grad, strict=True))
 
 
-def test_log_scale_coordinates_give_the_natural_gradient_of_the_log_scale():
-    """In s = log(scale) the information is constant: solving there, then mapping back, agrees."""
+@pytest.mark.parametrize(
+    ("coordinates", "to", "back"),
+    [
+        ("log_scale", jnp.log, jnp.exp),
+        ("variance", lambda scale: scale**2 / 2, lambda half: jnp.sqrt(2 * half)),
+    ],
+)
+def test_other_coordinates_give_the_natural_gradient_there(coordinates, to, back):
+    """Solving in a function of the scale, with its own information, then mapping back, agrees."""
     plain = DiagonalGaussian()
     params = random_params(plain, 2, KEY)
     grad = random_params(plain, 2, jax.random.fold_in(KEY, 1))
 
-    def log_prob(log_scale, y):
-        return plain.log_prob(LocationScale(params.mean, jnp.exp(log_scale)), y)
+    def log_prob(other, y):
+        return plain.log_prob(LocationScale(params.mean, back(other)), y)
 
     z, weights = oracles.hermite_points(2)
     y = np.asarray(params.mean) + z * np.asarray(params.scale)
-    hessian = jax.vmap(jax.hessian(log_prob), in_axes=(None, 0))(jnp.log(params.scale), y)
+    hessian = jax.vmap(jax.hessian(log_prob), in_axes=(None, 0))(to(params.scale), y)
     fisher = -np.einsum("n,nij->ij", weights, hessian)
-    natural = np.linalg.solve(fisher, grad.scale * params.scale)
-    solved = plain.fisher_solve(params, grad, 1.0, "log_scale")
-    np.testing.assert_allclose(solved.scale * params.scale, natural, rtol=1e-9)
+    change = jax.vmap(jax.grad(back))(to(params.scale))
+    natural = np.linalg.solve(fisher, grad.scale * change)
+    solved = plain.fisher_solve(params, grad, 1.0, coordinates)
+    np.testing.assert_allclose(solved.scale * change, natural, rtol=1e-9)
     np.testing.assert_allclose(solved.mean, plain.fisher_solve(params, grad, 1.0).mean)
 
 
@@ -264,4 +273,4 @@ def test_unknown_settings_are_refused():
     with pytest.raises(ValueError, match=r"scale_map must be one of 'exp', 'softplus', got 'relu'"):
         DiagonalGaussian(scale_map="relu")
     with pytest.raises(ValueError, match=r"coordinates must be one of 'scale', 'log_scale'"):
-        CompleteDataFisher(DiagonalGaussian(), coordinates="variance")
+        CompleteDataFisher(DiagonalGaussian(), coordinates="precision")

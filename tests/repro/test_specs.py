@@ -115,12 +115,12 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path, monkeypatc
     monkeypatch.setattr(runner, "make_settings", lambda *args: FakeExperiment.Settings())
     loaded = spec.parse("x", GOOD, "full")
     with pytest.raises(KeyboardInterrupt):
-        runner.run(loaded, tmp_path)
+        runner.run(loaded, tmp_path, workers=1)
     kept = json.loads((tmp_path / "x" / "results.json").read_text())["runs"]
     assert [run["unit"]["seed"] for run in kept][:2] == [0, 1]
     FakeExperiment.broken = False
     before = len(FakeExperiment.ran)
-    results = runner.run(loaded, tmp_path)
+    results = runner.run(loaded, tmp_path, workers=1)
     assert [r["value"] for r in results.select()] == [0, 1, 4, 9]
     assert 0 not in FakeExperiment.ran[before:]
     assert 1 not in FakeExperiment.ran[before:]

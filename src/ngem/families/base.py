@@ -5,6 +5,7 @@ static settings; what is learned lives in its parameters.
 """
 
 import abc
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import _defaults, _errors
+from .._choices import COORDINATES
 from .._conditions import spread
 from .._types import LocationScale, Power
 
@@ -203,11 +205,11 @@ class AbstractLocationScale(AbstractFamily):
     ) -> LocationScale:
         """Return F^-power grad, equation (21): scale^(2 power) / (a, b)^power times grad.
 
-        In the coordinate log(scale) the information is b itself, so only that constant is left.
+        In the coordinate scale^m / m the information is b / scale^(2 m).
         """
         metric = power_of(params.scale, 2 * power)
         location, spread = (info**-power for info in self.unit_fisher)
-        stretch = metric * spread if coordinates == "scale" else spread
+        stretch = math.prod([metric] * COORDINATES[coordinates], start=spread)
         return LocationScale(grad.mean * (metric * location), grad.scale * stretch)
 
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._choices import COORDINATES
 from .._types import LocationScale, Power
 from .base import AbstractFamily, power_of
 from .diagonal import gaussian_mean_distance
@@ -55,9 +56,9 @@ class FullGaussian(AbstractFamily):
         and S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the
         power acts on S (and on the factor 2) as such and on the correlation by interpolation with
         the identity: symmetric, positive definite, equivariant to rescaling targets, and equal to
-        F^-power wherever the covariance is diagonal, without an eigendecomposition. In coordinates
-        of the log scale the factor's diagonal J is taken as exp of a coordinate: there the metric
-        is J F J, and its inverse's power is taken as J^-power F^-power J^-power.
+        F^-power wherever the covariance is diagonal, without an eigendecomposition. In another
+        coordinate of the factor's diagonal, where it changes by J per unit, the metric is J F J,
+        and its inverse's power is taken as J^-power F^-power J^-power.
         """
         deviation = jnp.linalg.norm(params.scale, axis=-1)
         factor = params.scale / deviation[:, None]
@@ -68,13 +69,15 @@ class FullGaussian(AbstractFamily):
         halve = jnp.exp2(-share / 2)
         plain = jnp.tril(grad.scale)
         own = jnp.diagonal(params.scale)[:, None]
-        log = coordinates == "log_scale"
-        scale = _times_diagonal(plain, power_of(own, 1 - power)) if log else plain
+        change = 1 - COORDINATES[coordinates]  # J is the diagonal to this power
+        scale = plain
+        if change:
+            scale = _times_diagonal(plain, power_of(own, change * (1 - power)))
         scale = _times_diagonal(stretch[:, None] * scale, halve)
         scale = (1 - share) * scale + share * _correlated(factor, scale)
         scale = stretch[:, None] * _times_diagonal(scale, halve)
-        if log:
-            scale = _times_diagonal(scale, 1 / power_of(own, 1 + power))
+        if change:
+            scale = _times_diagonal(scale, 1 / power_of(own, change * (1 + power)))
             scale = jnp.where(share == 0, plain, scale)  # free of rounding there
         return LocationScale(stretch * mean, scale)
 

@@ -10,7 +10,7 @@ from ..mixture import gaussian_mixture
 from .base import AbstractObjective
 from .beta_nll import BetaNLL
 from .mse import MSE
-from .ngem import DERIVED, LISTING, NGEM
+from .ngem import ANNEALED, DERIVED, LISTING, NGEM
 from .nll import NLL
 from .sgem import SGEM
 
@@ -57,6 +57,7 @@ def ngem_loss(
     power: Power | None = None,
     weights: Any | None = None,
     coordinates: str = _defaults.COORDINATES,
+    tempering: float = 0.0,
 ) -> Float[Array, ""]:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
@@ -73,7 +74,10 @@ def ngem_loss(
             traced, to follow a schedule. The default is the library's choice.
         weights: Sample weights, (...,); the mean is weighted by them.
         coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
-            the paper's, for one that is learned as it is.
+            the paper's, for one that is learned as it is; "variance", with targets of the order of
+            one, to let components find their places before they narrow.
+        tempering: With a power that falls to zero over training, 2 keeps components alive while
+            they find their places; at a constant power it biases the weights, see `NGEM`.
 
     >>> import jax, jax.numpy as jnp
     >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
@@ -82,11 +86,12 @@ def ngem_loss(
     -1.0
     """
     _errors.check_fraction("power", 0.0 if power is None else power)
-    objective = NGEM(coordinates=coordinates)
+    objective = NGEM(coordinates=coordinates, tempering=tempering)
     return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 
 
 __all__ = [
+    "ANNEALED",
     "DERIVED",
     "LISTING",
     "MSE",

@@ -26,13 +26,16 @@ class NGEM(AbstractObjective):
         logits_rule: What the logits receive, see `ngem.geometry.LOGITS_RULES`.
         damping: Bounds the steps of components with vanishing weight.
         coordinates: Coordinates of the scale in which its Fisher information is taken: "scale" is
-            the paper's, "log_scale" those in which a network gives it.
+            the paper's, "log_scale" those in which a network gives it, "variance" the most patient.
+        tempering: Keeps weights from running ahead of the components: they settle at
+            truth^(1 / (1 + tempering * power)). For a power that falls to zero over training.
     """
 
     power: float = _defaults.POWER
     logits_rule: str = _defaults.LOGITS_RULE
     damping: float = _defaults.DAMPING
     coordinates: str = _defaults.COORDINATES
+    tempering: float = 0.0
 
     def losses(
         self,
@@ -50,6 +53,7 @@ class NGEM(AbstractObjective):
             self.logits_rule,
             self.damping,
             self.coordinates,
+            self.tempering,
         )
         log_weights, components = natural(
             metric, mixture.logits, mixture.components, None if static else jnp.asarray(known)
@@ -57,8 +61,12 @@ class NGEM(AbstractObjective):
         return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
 
 
+#: Ours for a power that falls to zero over training. Targets are taken to be of the order of one,
+#: as they are where they have been standardised.
+ANNEALED = NGEM(coordinates=_defaults.SCHEDULED_COORDINATES, tempering=_defaults.TEMPERING)
+
 #: What the listing in Appendix C computes. Biased: learns weights proportional to square roots.
-LISTING = NGEM(power=1.0, logits_rule="listing", damping=0.0, coordinates="scale")
+LISTING = NGEM(power=1.0, damping=0.0, coordinates="scale", tempering=1.0)
 
 #: What Section 3 and Appendix B.7 derive. Unbiased, but diverges as a weight approaches zero.
 DERIVED = NGEM(power=1.0, logits_rule="derived", damping=0.0, coordinates="scale")

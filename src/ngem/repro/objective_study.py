@@ -252,7 +252,7 @@ def standardised(rows: Rows) -> tuple[list[training.Data], float]:
 def make_objective(method: dict[str, Any]) -> AbstractObjective:
     """Return the objective of a method."""
     name = method["objective"]
-    names = ("logits_rule", "damping", "coordinates")
+    names = ("logits_rule", "damping", "coordinates", "tempering")
     changes = {key: method[key] for key in names if key in method}
     return NGEM(**changes) if name == "ngem" else OBJECTIVES[name]
 

@@ -24,7 +24,7 @@ COMMITTED = Path("docs/results")
 
 
 def reproduce(
-    names: Sequence[str], *, budget: str, out: Path, threads: int, console: Console
+    names: Sequence[str], *, budget: str, out: Path, workers: int, console: Console
 ) -> None:
     """Run specs, print each with its verdicts and write its report.
 
@@ -32,14 +32,14 @@ def reproduce(
         names: Ids, or "all".
         budget: One of `BUDGETS`.
         out: Directory of results; what is there is continued.
-        threads: Runs at a time.
+        workers: Runs at a time.
         console: Where to print.
     """
     chosen = ids() if "all" in names else list(names)
     specs = [load(name, budget) for name in chosen]  # a wrong name is told before hours of work
     for spec in specs:
         console.print(f"\n[bold]{spec.id}[/bold]: {spec.title} (budget {budget})")
-        results = _run(spec, out, threads, console)
+        results = _run(spec, out, workers, console)
         table = TABLES[spec.id](spec, results) if spec.id in TABLES else None
         claims = CLAIMS[spec.id](spec, results) if spec.id in CLAIMS and _judged(spec) else []
         if table is not None:
@@ -126,13 +126,13 @@ def progress_bar(console: Console, unit: str, **settings: Any) -> Progress:
     )
 
 
-def _run(spec: Spec, out: Path, threads: int, console: Console) -> Results:
+def _run(spec: Spec, out: Path, workers: int, console: Console) -> Results:
     with progress_bar(console, "runs", disable=not console.is_terminal) as progress:
         task = progress.add_task(spec.runs, total=None)
         return runner.run(
             spec,
             out,
-            threads=threads,
+            workers=workers,
             report=lambda done, total: progress.update(task, completed=done, total=total),
         )
 

@@ -1,11 +1,15 @@
 """Runs of experiments: side by side, kept as they come, continued where they stopped."""
 
+import multiprocessing
+import os
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .spec import Spec, make_settings
 from .store import Results, Unit
@@ -35,14 +39,14 @@ def experiment(name: str) -> ModuleType:
 
 
 def run(
-    spec: Spec, out: Path, *, threads: int = 2, report: Report = lambda done, total: None
+    spec: Spec, out: Path, *, workers: int = 2, report: Report = lambda done, total: None
 ) -> Results:
     """Return the results of a spec, making only the runs that are not there yet.
 
     Args:
         spec: What to run.
         out: Directory of all results; a spec's own lie in `out/<id>`.
-        threads: Runs at a time, where the experiment does not measure time.
+        workers: Runs at a time, where the experiment does not measure time.
         report: Told how many runs of how many are done.
     """
     module = experiment(spec.experiment)
@@ -51,16 +55,38 @@ def run(
     units = module.units(settings)
     waiting = [unit for unit in units if not results.has(unit)]
     report(len(units) - len(waiting), len(units))
-
-    def one(unit: Unit) -> None:
-        started = time.perf_counter()
-        result = module.run(settings, unit)
-        results.add(unit, result, time.perf_counter() - started)
-        report(len(results.runs), len(units))
-
-    alone = getattr(module, "ALONE", False)
-    with ThreadPoolExecutor(1 if alone else threads) as pool:
-        # Whatever goes wrong in a run ends the experiment, after the runs under way.
-        for future in [pool.submit(one, unit) for unit in waiting]:
-            future.result()
+    alone = getattr(module, "ALONE", False) or len(waiting) < 2
+    with _pool(1 if alone else workers) as pool:
+        futures = {pool.submit(_timed, spec.experiment, settings, unit): unit for unit in waiting}
+        for future in as_completed(futures):
+            # Whatever goes wrong in a run ends the experiment, after the runs under way.
+            results.add(futures[future], *future.result())
+            report(len(results.runs), len(units))
     return results
+
+
+def _timed(name: str, settings: Any, unit: Unit) -> tuple[dict[str, Any], float]:
+    started = time.perf_counter()
+    return experiment(name).run(settings, unit), time.perf_counter() - started
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor]:
+    """Give processes of one thread each: XLA's own threads gain nothing on small networks."""
+    if workers == 1:
+        pool = ThreadPoolExecutor(1)
+    else:
+        # JAX has threads of its own, so its processes are started afresh, never forked.
+        fresh = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_one_thread)
+    with pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _one_thread() -> None:
+    """Leave this process one thread: read when XLA first runs something, not when imported."""
+    os.environ["NPROC"] = "1"

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from .._choices import COORDINATES
+
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 Power = float | Tensor
@@ -53,13 +55,13 @@ class MixtureNLL(Function):
         weights.div_(weights_sum)
         resp.div_(resp_sum)
         loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(dim * _LOG_SQRT_2PI)
-        return loss.mean() if inputs[9] else loss.squeeze(-1), z, resp, weights
+        return loss.mean() if inputs[10] else loss.squeeze(-1), z, resp, weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         """Keep what the backward pass needs and nothing more."""
         _, mean, scale, _, power, ctx.logits_rule, ctx.damping, ctx.beta, *rest = inputs
-        ctx.coordinates, ctx.averaged = rest
+        ctx.coordinates, ctx.tempering, ctx.averaged = rest
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.full = scale.dim() > mean.dim()
@@ -72,12 +74,16 @@ class MixtureNLL(Function):
         """Return natural gradients of logits, mean and scale, and the plain one of y."""
         grad = grad_outputs[0]
         if grad is None:
-            return (None,) * 10
+            return (None,) * 11
         loss, z, resp, weights, scale, power = ctx.saved_tensors
         power = ctx.power if power is None else power
         row = grad / (resp.numel() // resp.shape[-1]) if ctx.averaged else grad.unsqueeze(-1)
         share = resp * row
-        grads = [_logits_gradient(ctx.logits_rule, weights, share, row)]
+        seen, total = share, row
+        if ctx.tempering > 0:
+            seen = _over_weights(share, weights, ctx.tempering * power, ctx.damping, ctx.beta)
+            total = seen.sum(-1, keepdim=True)
+        grads = [_logits_gradient(ctx.logits_rule, weights, seen, total)]
         scaled = _over_weights(share, weights, power, ctx.damping, ctx.beta)
         solve = _full_gradients if ctx.full else _diagonal_gradients
         grads += solve(z, scale, scaled, power, ctx.beta, ctx.coordinates)
@@ -86,7 +92,7 @@ class MixtureNLL(Function):
         if torch.is_grad_enabled():  # create_graph=True
             grads = _Refusal.apply(loss, *grads)
         grad_y = grads[3] if ctx.needs_input_grad[3] else None
-        return *grads[:3], grad_y, *(None,) * 6
+        return *grads[:3], grad_y, *(None,) * 7
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, ...], tuple]:
@@ -100,8 +106,8 @@ class MixtureNLL(Function):
             tensor.expand(info.batch_size, *tensor.shape) if at is None else tensor.movedim(at, 0)
             for tensor, at in zip(inputs[:4], in_dims[:4], strict=True)
         ]
-        losses, *others = MixtureNLL.apply(*moved, *inputs[4:9], False)
-        if inputs[9]:
+        losses, *others = MixtureNLL.apply(*moved, *inputs[4:10], False)
+        if inputs[10]:
             losses = losses.reshape(info.batch_size, -1).mean(1)
         return (losses, *others), (0, 0, 0, 0)
 
@@ -138,8 +144,8 @@ def _exponents(power: Power, beta: float | None, coordinates: str) -> tuple[Powe
     """Return e of mean and scale: scale^e is what gradients in units of z are multiplied by."""
     if beta is not None:
         return 2 * beta - 1, 2 * beta - 1
-    # The information of log(scale) does not depend on the scale.
-    return 2 * power - 1, -1.0 if coordinates == "log_scale" else 2 * power - 1
+    order = COORDINATES[coordinates]
+    return 2 * power - 1, 2 * order * power - 1 if order else -1.0
 
 
 def _power_of(x: Tensor, exponent: Power) -> Tensor:
@@ -165,15 +171,11 @@ def _over_weights(
     return share * _power_of(weights, -power)
 
 
-def _logits_gradient(rule: str, weights: Tensor, share: Tensor, row: Tensor) -> Tensor:
+def _logits_gradient(rule: str, weights: Tensor, share: Tensor, total: Tensor) -> Tensor:
     """Return what the logits receive, given each component's share of a row's gradient."""
     if rule == "plain":  # weight - responsibility
-        return (weights * row).sub_(share)
-    ratio = share / weights
-    if rule == "derived":  # 1 - responsibility / weight, Appendix B.7
-        return share.sum(-1, keepdim=True) - ratio
-    # The listing of Appendix C: weight sum(r) - r, with r = responsibility / weight.
-    return (weights * ratio.sum(-1, keepdim=True)).sub_(ratio)
+        return (weights * total).sub_(share)
+    return total - share / weights  # 1 - responsibility / weight, Appendix B.7
 
 
 def _diagonal_gradients(
@@ -232,9 +234,9 @@ def _full_fisher_solve(
 
     With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean and
     S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the power acts
-    on S and on the 2 as such, and on the correlation by interpolation with the identity. In
-    coordinates of the log scale the factor's diagonal J is taken as exp of a coordinate, and the
-    power of the inverse metric as J^-power F^-power J^-power.
+    on S and on the 2 as such, and on the correlation by interpolation with the identity. In another
+    coordinate of the factor's diagonal, where it changes by J per unit, the power of the inverse
+    metric is taken as J^-power F^-power J^-power.
     """
     deviation = torch.linalg.vector_norm(factor, dim=-1, keepdim=True)
     correlation = factor / deviation
@@ -244,15 +246,17 @@ def _full_fisher_solve(
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     halve = torch.exp2(-power / 2) if isinstance(power, Tensor) else 2 ** (-power / 2)
     own = factor.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-    log = coordinates == "log_scale"
-    scale = grad_factor * (1 + eye * (_power_of(own, 1 - power) - 1)) if log else grad_factor
+    change = 1 - COORDINATES[coordinates]  # J is the diagonal to this power
+    scale = grad_factor
+    if change:
+        scale = scale * (1 + eye * (_power_of(own, change * (1 - power)) - 1))
     scale = stretch * scale * (1 + eye * (halve - 1))
     root = 1 + eye * (math.sqrt(2) - 1)
     inner = (correlation.mT @ (scale * root)).tril() * (1 - 0.5 * eye)
     scale = (1 - power) * scale + power * ((correlation @ inner) * root)
     scale = stretch * scale * (1 + eye * (halve - 1))
-    if log:
-        scale = scale * (1 + eye * (1 / _power_of(own, 1 + power) - 1))
+    if change:
+        scale = scale * (1 + eye * (1 / _power_of(own, change * (1 + power)) - 1))
         if isinstance(power, Tensor):  # free of rounding there
             scale = torch.where(power == 0, grad_factor, scale)
     return [(stretch * mean).squeeze(-1), scale]

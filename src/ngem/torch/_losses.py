@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._choices import COORDINATES
+from .._choices import COORDINATES, check_not_negative
 from . import _checks
 from ._gradient import MixtureNLL
 from ._schedule import PowerSchedule
@@ -19,11 +19,13 @@ class Preconditioner(NamedTuple):
 
     Attributes:
         power: Strength on the components, (weight_k F_k)^-power.
-        logits_rule: What the logits receive: "plain", "derived" (Appendix B.7) or "listing" (C).
+        logits_rule: What the logits receive: "plain" or "derived" (Appendix B.7).
         damping: Weights are inverted as (weight + damping) / (1 + damping).
         beta: If not None, gradients are multiplied by variance^beta instead.
         coordinates: Coordinates of the scale in which F_k is taken: "scale" is the paper's,
-            "log_scale" those in which a network gives it.
+            see `_choices.COORDINATES`.
+        tempering: The logits see responsibilities over weight^(tempering * power); 1 at power 1 is
+            the listing's (Appendix C).
     """
 
     power: float = 0.0
@@ -31,6 +33,7 @@ class Preconditioner(NamedTuple):
     damping: float = 0.0
     beta: float | None = None
     coordinates: str = "scale"
+    tempering: float = 0.0
 
 
 #: Objectives by name, the same as in JAX. None is the squared error of the mixture's mean.
@@ -43,7 +46,7 @@ OBJECTIVES: dict[str, Preconditioner | None] = {
         _defaults.DAMPING,
         coordinates=_defaults.COORDINATES,
     ),
-    "ngem-listing": Preconditioner(1.0, "listing"),
+    "ngem-listing": Preconditioner(1.0, tempering=1.0),
     "ngem-derived": Preconditioner(1.0, "derived"),
     "beta-nll": Preconditioner(beta=_defaults.BETA),
     "mse": None,
@@ -64,6 +67,7 @@ def mixture_loss(
     weights: Tensor | None = None,
     reduction: str = "mean",
     coordinates: str | None = None,
+    tempering: float | None = None,
 ) -> Tensor:
     """Return the loss of a Gaussian mixture under an objective by name.
 
@@ -78,7 +82,9 @@ def mixture_loss(
             default is the library's choice; objectives without a strength ignore it.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
-        coordinates: Of the scale, see `Preconditioner`; the objective's own if None.
+        coordinates: Of the scale, see `Preconditioner`; if None, the objective's own, or for "ngem"
+            those of a `PowerSchedule`.
+        tempering: Of the weights, likewise.
     """
     if objective not in OBJECTIVES or reduction not in _checks.REDUCTIONS:
         _checks.check_choice("objective", objective, OBJECTIVES)
@@ -90,9 +96,16 @@ def mixture_loss(
     preconditioner = OBJECTIVES[objective]
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
+    if isinstance(power, PowerSchedule) and objective == "ngem":
+        tempering = power.tempering if tempering is None else tempering
+        coordinates = power.coordinates if coordinates is None else coordinates
     if coordinates is not None:
         _checks.check_choice("coordinates", coordinates, COORDINATES)
         preconditioner = preconditioner._replace(coordinates=coordinates)
+    if tempering is not None:
+        preconditioner = preconditioner._replace(
+            tempering=check_not_negative("tempering", float(tempering), 0.0)
+        )
     strength, *settings = preconditioner
     if power is not None and objective in _WITH_POWER:
         strength = _strength(power, mean)
@@ -111,6 +124,7 @@ def ngem_loss(
     weights: Tensor | None = None,
     reduction: str = "mean",
     coordinates: str | None = None,
+    tempering: float | None = None,
 ) -> Tensor:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
@@ -127,8 +141,12 @@ def ngem_loss(
             a tensor or a `PowerSchedule`. The default is the library's choice.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
-        coordinates: "log_scale" for a scale that is exp or softplus of what is learned (the
-            default); "scale", the paper's, for one that is learned as it is.
+        coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
+            the paper's, for one that is learned as it is; "variance" for targets of the order of
+            one, to let components find their places before they narrow. By default those of a
+            `PowerSchedule`, else "log_scale".
+        tempering: Keeps components alive while they find their places, but biases the weights
+            unless the power falls to zero: by default that of a `PowerSchedule`, else 0.
 
     >>> logits, mean, scale = torch.zeros(1, 1), torch.zeros(1, 1, 1), 2 * torch.ones(1, 1, 1)
     >>> mean.requires_grad_()
@@ -146,6 +164,7 @@ def ngem_loss(
         weights=weights,
         reduction=reduction,
         coordinates=coordinates,
+        tempering=tempering,
     )
 
 
@@ -182,7 +201,8 @@ class NGEMLoss(nn.Module):
         power: Strength of "ngem": a number, a tensor or a `PowerSchedule`, which then moves with
             the module and belongs to its state.
         reduction: "mean", "sum" or "none".
-        coordinates: Of the scale, "scale" or "log_scale"; the objective's own if None.
+        coordinates: Of the scale, as for `ngem_loss`.
+        tempering: Of the weights, as for `ngem_loss`.
 
     >>> criterion = NGEMLoss()
     >>> criterion(torch.zeros(4, 3), torch.zeros(4, 3, 1), torch.ones(4, 3, 1), torch.zeros(4, 1))
@@ -196,12 +216,14 @@ class NGEMLoss(nn.Module):
         power: Power | None = None,
         reduction: str = "mean",
         coordinates: str | None = None,
+        tempering: float | None = None,
     ):
         super().__init__()
         self.objective = _checks.check_choice("objective", objective, OBJECTIVES)
         self.reduction = _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
         self.power = power
         self.coordinates = coordinates
+        self.tempering = tempering
 
     def forward(
         self,
@@ -222,6 +244,7 @@ class NGEMLoss(nn.Module):
             weights=weights,
             reduction=self.reduction,
             coordinates=self.coordinates,
+            tempering=self.tempering,
         )
 
     def extra_repr(self) -> str:
