@@ -1,7 +1,7 @@
 """Pictures; matplotlib appears here only."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -114,6 +114,33 @@ def convergence(
     if optimum is not None:
         artists.append(ax.axhline(optimum, color="black", lw=0.8, ls=":", label="optimum"))
     ax.set(xlabel="iterations", ylabel="negative log-likelihood (nat)")
+    ax.legend()
+    return artists
+
+
+def differences(
+    ax: Axes, rows: Sequence[str], methods: Mapping[str, np.ndarray], *, linear: float = 0.1
+) -> list[Any]:
+    """Draw (difference, standard error) of each row for each method.
+
+    Args:
+        ax: Where to draw.
+        rows: Names, from top to bottom.
+        methods: For each method an array (rows, 2); NaN is left out.
+        linear: Up to here the axis is linear, beyond it logarithmic.
+    """
+    artists: list[Any] = []
+    for number, (name, values) in enumerate(methods.items()):
+        at = np.arange(len(rows)) + 0.22 * (number - (len(methods) - 1) / 2)
+        color = COLORS.get(name, _CYCLE[(number + 2) % len(_CYCLE)])
+        artists.append(
+            ax.errorbar(
+                values[:, 0], at, xerr=values[:, 1], fmt="o", ms=4, lw=1, color=color, label=name
+            )
+        )
+    artists.append(ax.axvline(0, color="black", lw=0.8))
+    ax.set_xscale("symlog", linthresh=linear)
+    ax.set(yticks=range(len(rows)), yticklabels=rows, ylim=(len(rows) - 0.5, -0.5))
     ax.legend()
     return artists
 

@@ -11,6 +11,7 @@ from .._types import LocationScale
 from ..datasets import two_gaussians as two_gaussians_data
 from ..datasets import two_sinusoids as two_sinusoids_data
 from ..mixture import Mixture, gaussian_mixture
+from .objective_tables import BASE, compare
 from .spec import Spec
 from .store import Results
 from .two_gaussians import true_density
@@ -166,6 +167,24 @@ def _images(ax, results: Results, name: str, label: int) -> None:
     plotting.images_with_weights(ax, images, np.array(found["weights"][label]))
 
 
+def objectives(spec: Spec, results: Results, path: Path) -> None:
+    """Every method's difference to nll on every task."""
+    tasks = spec.settings["tasks"]
+    methods = [name for name in spec.settings["methods"] if name != BASE]
+    found = {name: [compare(results, task, name) for task in tasks] for name in methods}
+    with plotting.styled_figure(1, 1, (8, 0.3 * len(tasks) + 1.2)) as (figure, axes):
+        plotting.differences(
+            axes[0, 0],
+            tasks,
+            {
+                name: np.array([(np.nan, 0) if one is None else one[:2] for one in row])
+                for name, row in found.items()
+            },
+        )
+        axes[0, 0].set(xlabel=f"test NLL minus that of {BASE}, in nat: left is better")
+        figure.savefig(path, dpi=150)
+
+
 FIGURES: dict[str, Callable[[Spec, Results, Path], None]] = {
     "fig1": fig1,
     "fig2": fig2,
@@ -176,4 +195,5 @@ FIGURES: dict[str, Callable[[Spec, Results, Path], None]] = {
     "fig8": fig8,
     "fig9": fig9,
     "fig10": fig10,
+    "objectives": objectives,
 }

@@ -11,11 +11,13 @@ import numpy as np
 
 from .. import datasets, training
 from ..families import DiagonalGaussian
+from ..mixture import gaussian_mixture
 from ..nn import MixtureNetwork, initialise_head, mixture_mlp
 from ..objectives import NGEM, OBJECTIVES, AbstractObjective
 from ..preprocessing import fit_scaling, no_scaling
 from .regression import mean_crps
 from .store import Unit, rounded
+from .two_gaussians import true_density
 
 
 class Rows(NamedTuple):
@@ -26,12 +28,14 @@ class Rows(NamedTuple):
         y: Targets.
         split: Row numbers to train on, to choose by and to test on.
         true_nll: Negative log-likelihood of the true density on the test rows, if known.
+        true_weight: Weight of the heavier of two components, where each has one of the network's.
     """
 
     x: np.ndarray
     y: np.ndarray
     split: datasets.RandomSplit
     true_nll: float | None = None
+    true_weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ class Task:
     hidden_sizes: tuple[int, ...] = (128, 128)
 
 
-def _drawn(make: Callable[..., Any], n_train: int, **settings: Any) -> Callable[[int], Rows]:
+def _drawn(
+    make: Callable[..., Any], n_train: int, true_weight: float | None = None, **settings: Any
+) -> Callable[[int], Rows]:
     """Return a task from a generator of data: validation and test rows are fresh draws."""
 
     def rows(seed: int) -> Rows:
@@ -63,23 +69,33 @@ def _drawn(make: Callable[..., Any], n_train: int, **settings: Any) -> Callable[
         split = datasets.RandomSplit(*(np.arange(a, b) for a, b in itertools.pairwise(ends)))
         truth = getattr(parts[2], "true_log_density", None)
         x, y = (np.concatenate([getattr(part, name) for part in parts]) for name in "xy")
-        return Rows(x, y, split, None if truth is None else -truth)
+        return Rows(x, y, split, None if truth is None else -truth, true_weight)
 
     return rows
 
 
-class _Plane(NamedTuple):
+class _Known(NamedTuple):
     x: np.ndarray
     y: np.ndarray
+    true_log_density: float
 
 
-def _two_gaussians(n_points: int, *, weight: float, seed: int) -> _Plane:
+def _two_gaussians(n_points: int, *, weight: float, seed: int) -> _Known:
     data = datasets.two_gaussians(n_points, weights=(weight, 1 - weight), seed=seed)
-    return _Plane(np.zeros((n_points, 1)), data.points)
+    truth = true_density(data).log_prob(jnp.asarray(data.points))
+    return _Known(np.zeros((n_points, 1)), data.points, float(truth.mean()))
 
 
-def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> datasets.TwoSinusoids:
-    return datasets.two_sinusoids(n_points, weights=(weight, 1 - weight), seed=seed)
+def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> _Known:
+    noise = 0.1
+    x, y = datasets.two_sinusoids(n_points, weights=(weight, 1 - weight), noise=noise, seed=seed)
+    waves = np.pi * np.sin(x)[..., None] * np.array([[1.0], [-1.0]])
+    truth = gaussian_mixture(
+        np.broadcast_to(np.log([weight, 1 - weight]), waves.shape[:2]),
+        waves,
+        np.full_like(waves, noise),
+    )
+    return _Known(x, y, float(truth.log_prob(jnp.asarray(y)).mean()))
 
 
 def _table(name: str, at_most: int = 10_000) -> Callable[[int], Rows]:
@@ -106,11 +122,11 @@ def _images(at_most: int = 6000) -> Callable[[int], Rows]:
 
 TASKS: dict[str, Task] = {
     **{
-        f"two-gaussians {w:g}": Task(_drawn(_two_gaussians, 500, weight=w), 2)
+        f"two-gaussians {w:g}": Task(_drawn(_two_gaussians, 500, w, weight=w), 2)
         for w in (0.5, 0.8, 0.95)
     },
     **{
-        f"two-sinusoids {w:g}": Task(_drawn(_two_sinusoids, 2000, weight=w), 2, (128,) * 4)
+        f"two-sinusoids {w:g}": Task(_drawn(_two_sinusoids, 2000, w, weight=w), 2, (128,) * 4)
         for w in (0.5, 0.8, 0.95)
     },
     **{
@@ -149,8 +165,9 @@ class Settings:
     Attributes:
         tasks: Names of tasks, keys of `TASKS`.
         methods: By name: objective, and for "ngem" power ("auto", or start, end and share of
-            training), logits_rule, damping, coordinates; init "random" or "k-means".
+            training), logits_rule, damping, coordinates, tempering; init "random" or "k-means".
         learning_rates: Grid for every method.
+        stress_rate: A rate no one would choose, to see who diverges; 0 for no such run.
         weight_decays: Grid for every method.
         seeds: Of data, networks and batches.
         steps: Updates of a run, in whole epochs.
@@ -161,6 +178,7 @@ class Settings:
     tasks: list[str]
     methods: dict[str, dict[str, Any]]
     learning_rates: list[float]
+    stress_rate: float
     weight_decays: list[float]
     seeds: list[int]
     steps: int
@@ -184,38 +202,47 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     rows = task.rows(unit["seed"])
     parts, log_spread = standardised(rows)
     network = _network(settings, task, method, parts[0], unit["seed"])
-    steps = -(-len(parts[0].y) // settings.batch_size)
-    epochs = -(-settings.steps // steps)
-    grid, best = [], None
-    for rate in settings.learning_rates:
-        for decay in settings.weight_decays:
-            point = {"learning_rate": rate, "weight_decay": decay}
-            try:
-                fitted = training.fit(
-                    network,
-                    parts[0],
-                    _plan(settings, method),
-                    key=jax.random.key(unit["seed"]),
-                    max_epochs=epochs,
-                    learning_rate=rate,
-                    weight_decay=decay,
-                    validation=parts[1],
-                )
-            except training.FitError as error:
-                grid.append({**point, "diverged": str(error)[:200]})
-                continue
-            loss = float(fitted.state.best_loss)
-            final = float(fitted.history.train[-1])
-            grid.append(
-                {
-                    **point,
-                    "validation_nll": rounded(loss),
-                    "train_nll": rounded(final),
-                    "skipped": fitted.skipped,
-                }
+    epochs = -(-settings.steps // -(-len(parts[0].y) // settings.batch_size))
+
+    def fit(rate: float, decay: float, epochs: int) -> training.FitResult | str:
+        """Return a fit, or why it could not go on."""
+        try:
+            return training.fit(
+                network,
+                parts[0],
+                _plan(settings, method),
+                key=jax.random.key(unit["seed"]),
+                max_epochs=epochs,
+                learning_rate=rate,
+                weight_decay=decay,
+                validation=parts[1],
             )
-            if best is None or loss < best[0]:
-                best = (loss, point, fitted, final)
+        except training.FitError as error:
+            return str(error)[:200]
+
+    grid, best = [], None
+    for rate, decay in itertools.product(settings.learning_rates, settings.weight_decays):
+        point = {"learning_rate": rate, "weight_decay": decay}
+        fitted = fit(rate, decay, epochs)
+        if isinstance(fitted, str):
+            grid.append({**point, "diverged": fitted})
+            continue
+        loss = float(fitted.state.best_loss)
+        final = float(fitted.history.train[-1])
+        grid.append(
+            {
+                **point,
+                "validation_nll": rounded(loss),
+                "train_nll": rounded(final),
+                "skipped": fitted.skipped,
+            }
+        )
+        if best is None or loss < best[0]:
+            best = (loss, point, fitted, final)
+    if settings.stress_rate:
+        fitted = fit(settings.stress_rate, 0.0, -(-epochs // 4))
+        stressed = {"diverged": fitted} if isinstance(fitted, str) else {"skipped": fitted.skipped}
+        grid.append({"learning_rate": settings.stress_rate, "weight_decay": 0.0, **stressed})
     result: dict[str, Any] = {"grid": grid, "true_nll": rounded(rows.true_nll)}
     if best is None:
         return result
@@ -229,6 +256,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         "crps": rounded(mean_crps(mixture, parts[2].y)) if mixture.dim <= 2 else None,
         "entropy": rounded(float(jnp.mean(mixture.weight_entropy()))),
         "effective_components": rounded(float(_effective(mixture.weights))),
+        "weight_error": None
+        if rows.true_weight is None
+        else rounded(float(jnp.mean(jnp.max(mixture.weights, axis=-1))) - rows.true_weight),
         "curve": rounded(fitted.history.train[:: max(1, epochs // 100)] + log_spread),
         "best_epoch": fitted.best_epoch,
         "epochs": epochs,

@@ -14,10 +14,16 @@ from . import objective_tables, runner
 from .figures import FIGURES
 from .spec import BUDGETS, Spec, ids, load
 from .store import Results
-from .tables import CLAIMS, Claim, Table
+from .tables import CLAIMS as OTHER_CLAIMS
 from .tables import TABLES as OTHER_TABLES
+from .tables import Claim, Table
 
-TABLES = {**OTHER_TABLES, "pruning": objective_tables.table}
+TABLES = {
+    **OTHER_TABLES,
+    "objectives": objective_tables.table,
+    "pruning": objective_tables.table,
+}
+CLAIMS = {**OTHER_CLAIMS, "objectives": objective_tables.claims}
 
 #: Where the repository keeps the results of the full budget.
 COMMITTED = Path("docs/results")
