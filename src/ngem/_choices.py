@@ -5,11 +5,11 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: Coordinates of a scale in which its Fisher information can be taken, with the m of scale^m / m,
-#: whose derivative is scale^(m - 1). The paper takes the scale itself. In its logarithm, m = 0 and
-#: nearly a network's raw output, scales move fastest where they are small; in the variance slowest,
-#: so that components find their places before they narrow.
-COORDINATES = {"scale": 1, "log_scale": 0, "variance": 2}
+#: Coordinates of a scale in which its Fisher information can be taken. The paper takes the scale
+#: itself. In its logarithm, nearly a network's raw output, scales move fastest where small;
+#: in the variance slowest, so that components find their places before they narrow. Above one,
+#: "variance" goes on as the logarithm: there is nothing to wait for, and its square has no bound.
+COORDINATES = ("scale", "log_scale", "variance")
 
 
 def check_choice(what: str, value: Value, choices: Iterable[Value]) -> Value:

@@ -198,7 +198,14 @@ def test_power_zero_changes_not_one_bit(case):
     ("coordinates", "to", "back"),
     [
         ("log_scale", jnp.log, jnp.exp),
-        ("variance", lambda scale: scale**2 / 2, lambda half: jnp.sqrt(2 * half)),
+        # The variance up to one, the logarithm beyond.
+        (
+            "variance",
+            lambda scale: jnp.where(scale < 1, scale**2 / 2, 0.5 + jnp.log(scale)),
+            lambda other: jnp.where(
+                other < 0.5, jnp.sqrt(2 * jnp.minimum(other, 0.5)), jnp.exp(other - 0.5)
+            ),
+        ),
     ],
 )
 def test_other_coordinates_give_the_natural_gradient_there(coordinates, to, back):

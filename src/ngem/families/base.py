@@ -5,7 +5,6 @@ static settings; what is learned lives in its parameters.
 """
 
 import abc
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import _defaults, _errors
-from .._choices import COORDINATES
 from .._conditions import spread
 from .._types import LocationScale, Power
 
@@ -205,12 +203,15 @@ class AbstractLocationScale(AbstractFamily):
     ) -> LocationScale:
         """Return F^-power grad, equation (21): scale^(2 power) / (a, b)^power times grad.
 
-        In the coordinate scale^m / m the information is b / scale^(2 m).
+        In log(scale) the information is b, in scale^2 / 2 it is b / scale^4.
         """
         metric = power_of(params.scale, 2 * power)
         location, spread = (info**-power for info in self.unit_fisher)
-        stretch = math.prod([metric] * COORDINATES[coordinates], start=spread)
-        return LocationScale(grad.mean * (metric * location), grad.scale * stretch)
+        if coordinates == "scale":
+            spread = metric * spread
+        elif coordinates == "variance":
+            spread = jnp.minimum(metric, 1) ** 2 * spread
+        return LocationScale(grad.mean * (metric * location), grad.scale * spread)
 
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         return params.mean + params.scale * self.unit_sample(key, params.mean)

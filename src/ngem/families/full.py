@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._choices import COORDINATES
 from .._types import LocationScale, Power
 from .base import AbstractFamily, power_of
 from .diagonal import gaussian_mean_distance
@@ -69,15 +68,15 @@ class FullGaussian(AbstractFamily):
         halve = jnp.exp2(-share / 2)
         plain = jnp.tril(grad.scale)
         own = jnp.diagonal(params.scale)[:, None]
-        change = 1 - COORDINATES[coordinates]  # J is the diagonal to this power
+        change = own if coordinates == "log_scale" else jnp.maximum(own, 1 / own)
         scale = plain
-        if change:
-            scale = _times_diagonal(plain, power_of(own, change * (1 - power)))
+        if coordinates != "scale":
+            scale = _times_diagonal(plain, power_of(change, 1 - power))
         scale = _times_diagonal(stretch[:, None] * scale, halve)
         scale = (1 - share) * scale + share * _correlated(factor, scale)
         scale = stretch[:, None] * _times_diagonal(scale, halve)
-        if change:
-            scale = _times_diagonal(scale, 1 / power_of(own, change * (1 + power)))
+        if coordinates != "scale":
+            scale = _times_diagonal(scale, 1 / power_of(change, 1 + power))
             scale = jnp.where(share == 0, plain, scale)  # free of rounding there
         return LocationScale(stretch * mean, scale)
 

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from .._choices import COORDINATES
-
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 Power = float | Tensor
@@ -144,8 +142,7 @@ def _exponents(power: Power, beta: float | None, coordinates: str) -> tuple[Powe
     """Return e of mean and scale: scale^e is what gradients in units of z are multiplied by."""
     if beta is not None:
         return 2 * beta - 1, 2 * beta - 1
-    order = COORDINATES[coordinates]
-    return 2 * power - 1, 2 * order * power - 1 if order else -1.0
+    return 2 * power - 1, 2 * power - 1 if coordinates == "scale" else -1.0
 
 
 def _power_of(x: Tensor, exponent: Power) -> Tensor:
@@ -195,6 +192,8 @@ def _diagonal_gradients(
         halve = 1.0 if beta is not None else 2**-power
         grad_scale = torch.addcmul(halve * scaled, grad_mean, z, value=-halve)
     for_mean, for_scale = _exponents(power, beta, coordinates)
+    if beta is None and coordinates == "variance":
+        grad_scale = grad_scale.mul_(_power_of(scale.clamp(max=1.0), 4 * power))
     return [_times_power(grad_mean, scale, for_mean), _times_power(grad_scale, scale, for_scale)]
 
 
@@ -246,17 +245,17 @@ def _full_fisher_solve(
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     halve = torch.exp2(-power / 2) if isinstance(power, Tensor) else 2 ** (-power / 2)
     own = factor.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-    change = 1 - COORDINATES[coordinates]  # J is the diagonal to this power
+    change = own if coordinates == "log_scale" else torch.maximum(own, 1 / own)
     scale = grad_factor
-    if change:
-        scale = scale * (1 + eye * (_power_of(own, change * (1 - power)) - 1))
+    if coordinates != "scale":
+        scale = scale * (1 + eye * (_power_of(change, 1 - power) - 1))
     scale = stretch * scale * (1 + eye * (halve - 1))
     root = 1 + eye * (math.sqrt(2) - 1)
     inner = (correlation.mT @ (scale * root)).tril() * (1 - 0.5 * eye)
     scale = (1 - power) * scale + power * ((correlation @ inner) * root)
     scale = stretch * scale * (1 + eye * (halve - 1))
-    if change:
-        scale = scale * (1 + eye * (1 / _power_of(own, change * (1 + power)) - 1))
+    if coordinates != "scale":
+        scale = scale * (1 + eye * (1 / _power_of(change, 1 + power) - 1))
         if isinstance(power, Tensor):  # free of rounding there
             scale = torch.where(power == 0, grad_factor, scale)
     return [(stretch * mean).squeeze(-1), scale]
