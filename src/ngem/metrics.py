@@ -50,8 +50,8 @@ def nll(mixture: Mixture, y: Any) -> np.ndarray:
 
     >>> from ngem import gaussian_mixture
     >>> mixture = gaussian_mixture([0.0], [[0.0]], [[1.0]])
-    >>> nll(mixture, [0.0, 1.0]).round(3).tolist()
-    [0.919, 1.419]
+    >>> print(nll(mixture, [0.0, 1.0]).round(3))
+    [0.919 1.419]
 
     Args:
         mixture: One density per row, or one for all rows.
@@ -68,7 +68,7 @@ def crps(mixture: Mixture, y: Any) -> np.ndarray:
 
     >>> from ngem import gaussian_mixture
     >>> mixture = gaussian_mixture([0.0], [[0.0]], [[1.0]])
-    >>> crps(mixture, [0.0]).round(3).tolist()
+    >>> print(crps(mixture, [0.0]).round(3))
     [0.234]
     """
     _errors.check_one_dimensional("crps", mixture.dim)
