@@ -10,7 +10,7 @@ from . import _errors
 from .scorers import unwrap
 
 # The model's masses are computed in single precision. This much is added to what is asked of it, so
-# that rounding never takes a target out of its region,
+# that rounding seldom takes a target on the boundary out of its region,
 _SLACK = 4 * float(np.finfo(np.float32).eps)
 # and this close to 1 a mass can no longer be told from 1: there the region is the whole line.
 _RESOLUTION = 16 * float(np.finfo(np.float32).eps)

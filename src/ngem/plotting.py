@@ -296,8 +296,10 @@ def pit_histogram(
         )
     )
     artists.append(ax.axhline(1, color="black", lw=0.8, ls=":"))
-    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1))
-    ax.legend()
+    # Room for the legend above the bars.
+    top = 1.25 * per_count * max(high, counts.max())
+    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1), ylim=(0, top))
+    ax.legend(loc="upper center")
     return artists
 
 
