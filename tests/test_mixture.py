@@ -240,6 +240,34 @@ def mixture_range(truth, n):
     return (mean - 9 * scale).min(), (mean + 9 * scale).max()
 
 
+def mass_of_the_likelier(truth, weights, mean, scale, y):
+    """Return P(p(Y) >= p(y)) by brute force: cells between close quantiles of every component."""
+    levels = np.concatenate([np.geomspace(1e-12, 1e-3, 100), np.linspace(1e-3, 0.5, 1000)[1:]])
+    reach = stats.norm.ppf(levels)
+    cells = np.sort((mean[:, None] + scale[:, None] * np.concatenate([reach, -reach])).ravel())
+    pdf, cdf = truth
+    likely = pdf((cells[1:] + cells[:-1]) / 2) >= pdf(y)
+    return np.sum(np.diff(cdf(cells))[likely])
+
+
+def test_region_mass_is_that_of_all_that_is_as_likely():
+    mixture, truth = rows_mixture(n_rows=60, comp=4, seed=3)
+    y = np.array(mixture.sample(KEY))
+    y[::9] = truth[1][::9, :1]  # at a component's mean, nearly a mode where it stands alone
+    # One Gaussian, from its mode to where nothing is left of it.
+    single = slice(56, 60)
+    components = jax.tree.map(lambda leaf: leaf.at[single].set(1.0), mixture.components)
+    mixture = Mixture(mixture.logits, components, mixture.family)
+    y[single, 0] = 1 + np.array([0.0, -1.0, 2.0, 1e3])
+    found = np.asarray(mixture.region_mass(jnp.asarray(y)))
+    for n in range(56):
+        parts = [part[n] for part in truth]
+        expected = mass_of_the_likelier(row(truth, n), *parts, y[n, 0])
+        assert found[n] == pytest.approx(expected, abs=2e-3)
+    expected = 2 * stats.norm.cdf([0, 1, 2, 1e3]) - 1
+    np.testing.assert_allclose(found[single], expected, atol=1e-8)
+
+
 def test_a_two_bump_density_has_two_intervals():
     mixture = ngem.gaussian_mixture(np.zeros(2), np.array([[-5.0], [5.0]]), np.ones((2, 1)))
     half = stats.norm.ppf(0.95)
@@ -276,6 +304,7 @@ def test_univariate_functions_refuse_more_dimensions():
         lambda: mixture.crps(jnp.zeros((1,))),
         mixture.modes,
         lambda: mixture.interval(0.5),
+        lambda: mixture.region_mass(jnp.zeros((1,))),
     ):
         with pytest.raises(ValueError, match=r"over 2 dimensions; take a marginal first"):
             call()

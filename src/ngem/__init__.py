@@ -8,6 +8,9 @@ __version__ = "0.1.0"
 # Names are loaded on first use, so that importing ngem costs nothing but this file.
 _HOMES = {
     "MDNRegressor": "sklearn",
+    "ConformalRegressor": "conformal",
+    "nll_scorer": "scorers",
+    "crps_scorer": "scorers",
     "Mixture": "mixture",
     "gaussian_mixture": "mixture",
     "nll_loss": "objectives",
@@ -18,6 +21,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from .conformal import ConformalRegressor as ConformalRegressor
     from .families import FAMILIES as FAMILIES
     from .mixture import Mixture as Mixture
     from .mixture import gaussian_mixture as gaussian_mixture
@@ -25,18 +29,23 @@ if TYPE_CHECKING:
     from .objectives import get_objective as get_objective
     from .objectives import ngem_loss as ngem_loss
     from .objectives import nll_loss as nll_loss
+    from .scorers import crps_scorer as crps_scorer
+    from .scorers import nll_scorer as nll_scorer
     from .sklearn import MDNRegressor as MDNRegressor
 
 __all__ = [
     "FAMILIES",
     "OBJECTIVES",
+    "ConformalRegressor",
     "MDNRegressor",
     "Mixture",
     "__version__",
+    "crps_scorer",
     "gaussian_mixture",
     "get_objective",
     "ngem_loss",
     "nll_loss",
+    "nll_scorer",
 ]
 
 

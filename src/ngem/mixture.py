@@ -226,22 +226,42 @@ class Mixture(eqx.Module):
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
         return self._highest_density(jnp.asarray(coverage, self.logits.dtype))
 
+    def region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
+        """Return the probability of the highest-density region whose boundary goes through y.
+
+        That is P(p(Y) >= p(y)), the smallest coverage at which `interval` holds y: 0 at the highest
+        mode, near 1 far out. Uniform on (0, 1) where y comes from this density.
+        """
+        _errors.check_one_dimensional("region_mass", self.dim)
+        return self._region_mass(y)
+
+    @eqx.filter_jit
+    def _region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
+        def mass(row: Mixture, at: Float[Array, " 1"]) -> Float[Array, ""]:
+            return univariate.region_mass(**row._bumps(), x=at[0], n_intervals=row.n_components)
+
+        return _over(mass, self, y)
+
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
-        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(coverage.dtype).eps).astype(coverage.dtype)
-
         def region(row: Mixture) -> Float[Array, "comp 2"]:
-            ends = [row._component_quantiles(q) for q in (tail, 1 - tail)]
             return univariate.highest_density(
-                **row._shape(),
-                cdf=lambda x: row.cdf(x[..., None]),
-                lower=ends[0].min(),
-                upper=ends[1].max(),
-                coverage=coverage,
-                n_intervals=row.n_components,
+                **row._bumps(), coverage=coverage, n_intervals=row.n_components
             )
 
         return _over(region, self)
+
+    def _bumps(self) -> dict[str, Any]:
+        """Return the shape of one row, its distribution function, and where nearly all of it is."""
+        dtype = self.logits.dtype
+        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(dtype).eps).astype(dtype)
+        ends = [self._component_quantiles(q) for q in (tail, 1 - tail)]
+        return {
+            **self._shape(),
+            "cdf": lambda x: self.cdf(x[..., None]),
+            "lower": ends[0].min(),
+            "upper": ends[1].max(),
+        }
 
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
         return over_rows(self.family.quantile, self.components, q, event_rank=0)
@@ -327,8 +347,8 @@ def over_rows(fn: Callable, components: LocationScale, value: Array, event_rank:
     return fn(components, jnp.broadcast_to(value, (*rows, *event)))
 
 
-def _over(fn: Callable[[Mixture], Array], mixture: Mixture) -> Array:
-    """Map a function of one row over all rows."""
+def _over(fn: Callable[..., Array], mixture: Mixture, *per_row: Array) -> Array:
+    """Map a function of one row, and of what belongs to it, over all rows."""
     for _ in mixture.batch_shape:
         fn = jax.vmap(fn)
-    return fn(mixture)
+    return fn(mixture, *per_row)

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from . import metrics
 from .mixture import Mixture
 
 #: One colour for a method in every picture, distinguishable without red-green vision.
@@ -18,6 +20,9 @@ COLORS = {"nll": "#4477aa", "ngem": "#cc3311", "ngem-listing": "#ddaa33", "sgem"
 
 #: Colours of components, likewise.
 _CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
+
+#: Points along y of a heat map.
+_HEIGHT = 300
 
 STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -190,6 +195,157 @@ def compared_densities(
     ax.set(xlabel="y", ylabel="density")
     ax.legend()
     return artists
+
+
+def density_map(
+    ax: Axes,
+    x: np.ndarray,
+    mixture: Mixture,
+    *,
+    limits: tuple[float | int, float | int] | None = None,
+    gamma: float | int = 0.5,
+) -> list[Any]:
+    """Draw p(y | x) as a heat map, one target column over one feature.
+
+    Args:
+        ax: Where to draw.
+        x: Values of the feature, ascending.
+        mixture: The density at each of them.
+        limits: Lowest and highest y; if None, those that leave out a thousandth at either end.
+        gamma: Colour goes with density ** gamma, so that faint branches beside sharp ones show.
+    """
+    _check_path(x, mixture)
+    if limits is None:
+        low, high = (np.asarray(mixture.quantile(q)) for q in (0.001, 0.999))
+        limits = float(low.min()), float(high.max())
+    y = np.linspace(*limits, _HEIGHT)
+    points = np.broadcast_to(y[:, None, None], (len(y), len(x), 1))
+    density = np.exp(np.asarray(mixture.log_prob(_like(mixture, points))))
+    # Rasterised: as vectors, a quadrilateral for each cell would make files of megabytes.
+    mesh = ax.pcolormesh(
+        x, y, density, cmap="magma", norm=PowerNorm(gamma, vmin=0), rasterized=True
+    )
+    ax.set(xlabel="x", ylabel="y", xlim=(x[0], x[-1]), ylim=limits)
+    ax.grid(visible=False)
+    return [mesh]
+
+
+def fan_chart(
+    ax: Axes,
+    x: np.ndarray,
+    mixture: Mixture,
+    *,
+    coverages: Sequence[float] = (0.5, 0.8, 0.95),
+    color: str = COLORS["nll"],
+) -> list[Any]:
+    """Draw the median along x, and equal-tailed intervals as bands, the widest the faintest.
+
+    Args:
+        ax: Where to draw.
+        x: Values of the feature, ascending.
+        mixture: The density at each of them, over one target column.
+        coverages: Probabilities of the bands.
+        color: Of median and bands.
+    """
+    _check_path(x, mixture)
+    artists: list[Any] = []
+    # Tints rather than transparency, so that a band looks as it does in the legend.
+    strengths = np.linspace(0.2, 0.6, len(coverages))
+    for coverage, strength in zip(sorted(coverages, reverse=True), strengths, strict=True):
+        ends = np.asarray(mixture.interval(coverage, "equal-tailed"))[:, 0]
+        tint = 1 - strength * (1 - np.array(to_rgb(color)))
+        artists.append(
+            ax.fill_between(x, *ends.T, color=tuple(tint), lw=0, label=f"{coverage:.0%}")
+        )
+    median = np.asarray(mixture.quantile(0.5))
+    artists += ax.plot(x, median, color=color, label="median")
+    ax.margins(y=0.12)  # room for the legend above the widest band
+    ax.set(xlabel="x", ylabel="y")
+    ax.legend(loc="upper center", ncols=len(artists))
+    return artists
+
+
+def pit_histogram(
+    ax: Axes, pit: np.ndarray, *, bins: int = 20, confidence: float | int = 0.95
+) -> list[Any]:
+    """Draw the density of PIT values, and the band in which a calibrated model's bars lie.
+
+    Args:
+        ax: Where to draw.
+        pit: Values of the probability integral transform, (rows,).
+        bins: Number of bars.
+        confidence: Share of a calibrated model's bars that lie within the band.
+    """
+    low, high = metrics.binomial_band(len(pit), 1 / bins, confidence)
+    per_count = bins / len(pit)
+    label = f"{confidence:.0%} of a calibrated model's bars"
+    artists: list[Any] = [
+        ax.axhspan(low * per_count, high * per_count, color="0.85", lw=0, zorder=0, label=label)
+    ]
+    counts, edges = np.histogram(pit, bins=bins, range=(0, 1))
+    artists.append(
+        ax.bar(
+            edges[:-1],
+            counts * per_count,
+            width=1 / bins,
+            align="edge",
+            color=COLORS["nll"],
+            alpha=0.7,
+            edgecolor="white",
+            linewidth=0.5,
+        )
+    )
+    artists.append(ax.axhline(1, color="black", lw=0.8, ls=":"))
+    # Room for the legend above the bars.
+    top = 1.25 * per_count * max(high, counts.max())
+    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1), ylim=(0, top))
+    ax.legend(loc="upper center")
+    return artists
+
+
+def reliability_curve(
+    ax: Axes, pit: np.ndarray, *, kind: str = "central", confidence: float | int = 0.95
+) -> list[Any]:
+    """Draw observed against nominal shares, with the band of a calibrated model.
+
+    Args:
+        ax: Where to draw.
+        pit: Values of the probability integral transform, (rows,).
+        kind: "central", shares within equal-tailed intervals: below the diagonal the model is too
+            sure; or "below", shares below quantiles.
+        confidence: Of the band, at each level by itself.
+    """
+    levels = np.linspace(0, 1, 101)
+    found = metrics.reliability(pit, levels, kind=kind, confidence=confidence)
+    label = f"{confidence:.0%} of calibrated models"
+    artists: list[Any] = [
+        ax.fill_between(levels, found.lower, found.upper, color="0.85", lw=0, label=label),
+        *ax.plot((0, 1), (0, 1), color="black", lw=0.8, ls=":"),
+        *ax.plot(levels, found.observed, color=COLORS["ngem"], label=f"observed, {len(pit)} rows"),
+    ]
+    what = "coverage of central intervals" if kind == "central" else "share below the quantile"
+    ax.set(xlabel=f"nominal {what}", ylabel="observed", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.legend(loc="upper left")
+    return artists
+
+
+def _check_path(x: np.ndarray, mixture: Mixture) -> None:
+    """Refuse rows that cannot be drawn along an axis."""
+    if mixture.dim != 1:
+        raise ValueError(
+            f"the mixture must have one target column, got {mixture.dim}; draw one at a time: "
+            "mixture.marginal(column)."
+        )
+    if x.ndim != 1 or mixture.batch_shape != x.shape:
+        raise ValueError(
+            f"x must have one number per row of the mixture, shape {mixture.batch_shape}, got "
+            f"{x.shape}; for a column of a table pass x[:, column]."
+        )
+    if np.any(np.diff(x) <= 0):
+        raise ValueError(
+            "x must be ascending, got values that repeat or fall; predict on a grid, for example "
+            "np.linspace(x.min(), x.max(), 200)."
+        )
 
 
 def _marginal(

@@ -111,6 +111,38 @@ class Model:
             _log_prob, x, scaled, finish=lambda part: part.astype(float) - offset, dtype=dtype
         )
 
+    def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the distribution function of each target column at its value, (rows, dim)."""
+        return self._stream(_cdf, x, self.targets.forward(y), dtype=dtype)
+
+    def crps(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the continuous ranked probability score of each target column, (rows, dim)."""
+        return self._stream(
+            _crps,
+            x,
+            self.targets.forward(y),
+            finish=lambda part: part.astype(float) * self.targets.scale,
+            dtype=dtype,
+        )
+
+    def region_mass(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
+        scaled = self.targets.forward(y)
+        return self._stream(_region_mass, x, scaled, dtype=dtype, numbers=_BUDGET // _FEW)
+
+    def sampled_region_mass(
+        self, x: np.ndarray, y: np.ndarray, n_samples: int, key: PRNGKeyArray
+    ) -> np.ndarray:
+        """Return the share of draws whose joint density is at least that of y, (rows,)."""
+        return self._stream(
+            _sampled_region_mass,
+            x,
+            self.targets.forward(y),
+            np.arange(len(x), dtype=np.uint32),
+            shared=(key, n_samples),
+            numbers=4 * n_samples * self.network.dim * self.network.n_components,
+        )
+
     def mixture(self, x: np.ndarray, dtype: Any = np.float64) -> Mixture:
         """Return the mixtures of all rows at once, in JAX's precision."""
 
@@ -208,6 +240,42 @@ def _highest_density(
     network: MixtureNetwork, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
     return _marginals(apply(network, x)).interval(coverage, "hdr")
+
+
+@eqx.filter_jit
+def _cdf(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> Float[Array, "batch dim"]:
+    return _marginals(apply(network, x)).cdf(y[..., None])
+
+
+@eqx.filter_jit
+def _crps(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> Float[Array, "batch dim"]:
+    return _marginals(apply(network, x)).crps(y[..., None])
+
+
+@eqx.filter_jit
+def _region_mass(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> Float[Array, "batch dim"]:
+    return _marginals(apply(network, x)).region_mass(y[..., None])
+
+
+@eqx.filter_jit
+def _sampled_region_mass(
+    network: MixtureNetwork,
+    x: Float[Array, "batch inputs"],
+    y: Float[Array, "batch dim"],
+    number: Array,
+    key: PRNGKeyArray,
+    n_samples: int,
+) -> Float[Array, " batch"]:
+    mixture = apply(network, x)
+    draws = mixture.sample(jax.random.fold_in(key, number[0]), (n_samples,))
+    higher = mixture.log_prob(draws) >= mixture.log_prob(y)[None]
+    return jnp.mean(higher, axis=0, dtype=y.dtype)
 
 
 @eqx.filter_jit

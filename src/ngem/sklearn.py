@@ -261,19 +261,49 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws from the conditional distributions, (n_samples, rows[, columns])."""
         x = self._read_features(X)
-        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
-            raise ValueError(
-                f"n_samples must be an integer of at least 1, got {n_samples!r}; try n_samples=100."
-            )
-        key = jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
-        draws = self.model_.sample(x, int(n_samples), key, x.dtype)
+        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        draws = self.model_.sample(x, n_samples, key, x.dtype)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
     def log_prob(self, X: Any, y: Any) -> np.ndarray:
         """Return the log density of each row's targets, jointly over columns."""
-        check_is_fitted(self)
-        table, _ = self._read_table(X, y, n_outputs=self.n_outputs_)
+        table = self._read_rows(X, y)
         return self.model_.log_prob(table.x, table.y, table.x.dtype)
+
+    def pit(self, X: Any, y: Any) -> np.ndarray:
+        """Return P(Y <= y) of each row and target column, in the shape of the targets.
+
+        The probability integral transform: uniform where the predicted densities are true.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.pit(table.x, table.y, table.x.dtype))
+
+    def crps(self, X: Any, y: Any) -> np.ndarray:
+        """Return the continuous ranked probability score of each row and target column.
+
+        In the units and the shape of the targets; for Gaussian components.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
+
+    def region_mass(self, X: Any, y: Any) -> np.ndarray:
+        """Return the smallest coverage at which `predict_interval` of kind "hdr" holds y.
+
+        For each row and target column, in the shape of the targets.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.region_mass(table.x, table.y, table.x.dtype))
+
+    def joint_region_mass(
+        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
+    ) -> np.ndarray:
+        """Return the smallest mass of a joint highest-density region that holds y, (rows,).
+
+        Estimated as the share of `n_samples` draws whose density is at least that of y.
+        """
+        table = self._read_rows(X, y)
+        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        return self.model_.sampled_region_mass(table.x, table.y, n_samples, key)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
@@ -454,8 +484,25 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             table = Table(x, columns, weights).take(np.flatnonzero(weights))
         return table, targets.ndim
 
+    def _read_rows(self, X: Any, y: Any) -> Table:
+        """Return features and targets to compare with what the fitted model predicts."""
+        check_is_fitted(self)
+        return self._read_table(X, y, n_outputs=self.n_outputs_)[0]
+
     def _like_targets(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.target_ndim_ == 1 else values
+
+
+def _read_n_samples(value: Any) -> int:
+    if not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"n_samples must be an integer of at least 1, got {value!r}; try n_samples=100."
+        )
+    return int(value)
+
+
+def _to_key(random_state: Any) -> Any:
+    return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
 
 
 def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:

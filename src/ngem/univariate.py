@@ -124,14 +124,7 @@ def highest_density(
         Lower and upper ends in ascending order, padded with NaN, differentiable in coverage and
         in whatever the callables close over.
     """
-    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), grid[0], lower))
-    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), grid[-1], upper))
-    turns = lax.stop_gradient(critical_points(log_prob, grid, _n_points(n_intervals)))
-    turns = jnp.clip(jnp.where(jnp.isnan(turns), upper, turns), lower, upper)
-    edges = jnp.concatenate([lower[None], turns, upper[None]])
-    heights = _detach(log_prob)(edges)
-    # On a flat top rounding can put an antimode above the modes beside it.
-    heights = heights.at[1::2].max(jnp.maximum(heights[:-1:2], heights[2::2]))
+    edges, heights = _pieces(log_prob, grid, lower, upper, n_intervals)
     threshold = _threshold(log_prob, cdf, edges, heights, coverage)
     x = _crossings(log_prob, edges, heights, threshold)
     above = heights >= threshold
@@ -141,6 +134,67 @@ def highest_density(
     ends = jnp.where(above[1::2] & ~joins[1:], x[1::2], jnp.nan)
     region = jnp.stack([jnp.sort(begins), jnp.sort(ends)], axis=-1)[:n_intervals]
     return jnp.where((coverage >= 0) & (coverage <= 1), region, jnp.nan)
+
+
+def region_mass(
+    log_prob: Elementwise,
+    cdf: Elementwise,
+    grid: Float[Array, " grid"],
+    lower: Float[Array, ""],
+    upper: Float[Array, ""],
+    x: Float[Array, ""],
+    n_intervals: int,
+) -> Float[Array, ""]:
+    """Return the probability of the highest-density region whose boundary goes through x.
+
+    P(p(X) >= p(x)), the inverse of `highest_density` in its coverage: the smallest coverage at
+    which the region holds x.
+
+    Args:
+        log_prob: Log density, element by element.
+        cdf: Its distribution function.
+        grid: Ascending points, dense where the density can bend.
+        lower: A point with negligible probability to its left; if infinite, the grid's first.
+        upper: A point with negligible probability to its right; if infinite, the grid's last.
+        x: The point.
+        n_intervals: How many intervals the region may have; no fewer than the density has modes.
+
+    Returns:
+        A probability, exact up to rounding and to what lies outside lower and upper.
+    """
+    edges, heights = _pieces(log_prob, grid, lower, upper, n_intervals)
+    return jnp.clip(_mass_above(log_prob, cdf, edges, heights, log_prob(x)), 0.0, 1.0)
+
+
+def _pieces(
+    log_prob: Elementwise,
+    grid: Float[Array, " grid"],
+    lower: Float[Array, ""],
+    upper: Float[Array, ""],
+    n_intervals: int,
+) -> tuple[Float[Array, " edge"], Float[Array, " edge"]]:
+    """Return points between which the density is monotone, rising first, and its log at each."""
+    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), grid[0], lower))
+    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), grid[-1], upper))
+    turns = lax.stop_gradient(critical_points(log_prob, grid, _n_points(n_intervals)))
+    turns = jnp.clip(jnp.where(jnp.isnan(turns), upper, turns), lower, upper)
+    edges = jnp.concatenate([lower[None], turns, upper[None]])
+    heights = _detach(log_prob)(edges)
+    # On a flat top rounding can put an antimode above the modes beside it.
+    heights = heights.at[1::2].max(jnp.maximum(heights[:-1:2], heights[2::2]))
+    return edges, heights
+
+
+def _mass_above(
+    log_prob: Elementwise,
+    cdf: Elementwise,
+    edges: Float[Array, " edge"],
+    heights: Float[Array, " edge"],
+    threshold: Float[Array, ""],
+) -> Float[Array, ""]:
+    """Return the probability of a log density of at least the threshold."""
+    below = cdf(_crossings(log_prob, edges, heights, threshold))
+    return jnp.sum(below[1::2] - below[::2])
 
 
 def _threshold(
@@ -153,8 +207,7 @@ def _threshold(
     """Return the log density above which the given probability lies."""
 
     def excess(threshold: Float[Array, ""]) -> Float[Array, ""]:
-        below = cdf(_crossings(log_prob, edges, heights, threshold))
-        return jnp.sum(below[1::2] - below[::2]) - coverage
+        return _mass_above(log_prob, cdf, edges, heights, threshold) - coverage
 
     info = jnp.finfo(edges.dtype)
     highest = jnp.max(heights)

@@ -1,0 +1,229 @@
+"""Scores and calibration against scipy, scoringrules and closed forms."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scoringrules
+from scipy import integrate, stats
+
+import ngem
+from ngem import metrics
+
+KEY = jax.random.key(5)
+N_ROWS = 60
+
+
+def random_parts(dim=1, seed=0):
+    """Weights, means and one scale per component, equal in all directions."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet([2.0, 2.0, 2.0], N_ROWS)
+    return (
+        weights,
+        2 * rng.normal(size=(N_ROWS, 3, dim)),
+        np.exp(0.5 * rng.normal(size=(N_ROWS, 3))),
+    )
+
+
+def build(weights, mean, scale):
+    return ngem.gaussian_mixture(
+        np.log(weights), mean, np.broadcast_to(scale[..., None], mean.shape)
+    )
+
+
+PARTS = random_parts()
+Y = 2 * np.random.default_rng(1).normal(size=N_ROWS)
+
+
+# Scores
+
+
+def test_nll_is_minus_the_log_density():
+    weights, mean, scale = PARTS
+    density = np.sum(weights * stats.norm.pdf(Y[:, None], mean[..., 0], scale), axis=1)
+    np.testing.assert_allclose(metrics.nll(build(*PARTS), Y), -np.log(density), rtol=1e-12)
+    np.testing.assert_allclose(metrics.nll(build(*PARTS), Y[:, None]), -np.log(density), rtol=1e-12)
+
+
+def test_one_density_does_for_all_rows():
+    one = ngem.gaussian_mixture([0.0], [[1.0, 2.0]], [[1.0, 3.0]])
+    y = np.random.default_rng(0).normal(size=(7, 2))
+    expected = -stats.norm.logpdf(y, [1.0, 2.0], [1.0, 3.0]).sum(axis=1)
+    np.testing.assert_allclose(metrics.nll(one, y), expected, rtol=1e-12)
+
+
+def test_crps_is_scoringrules():
+    weights, mean, scale = PARTS
+    expected = scoringrules.crps_mixnorm(Y, mean[..., 0], scale, weights)
+    np.testing.assert_allclose(metrics.crps(build(*PARTS), Y), expected, rtol=1e-9)
+
+
+def mean_norm(offset, scale):
+    """E|Z| for Z ~ N(offset, scale^2 I), from the moments of a noncentral chi distribution."""
+    dim, shift = len(offset), np.sum(np.square(offset)) / scale**2
+
+    def tail(r):
+        return stats.ncx2.sf(r**2, dim, shift) if shift > 0 else stats.chi2.sf(r**2, dim)
+
+    return scale * integrate.quad(tail, 0, math.sqrt(shift) + 12, limit=200)[0]
+
+
+def true_energy(weights, mean, scale, y):
+    """Return the energy score of one mixture whose components are equal in all directions."""
+    error = sum(w * mean_norm(m - y, s) for w, m, s in zip(weights, mean, scale, strict=True))
+    spread = sum(
+        weights[i] * weights[j] * mean_norm(mean[i] - mean[j], math.hypot(scale[i], scale[j]))
+        for i in range(3)
+        for j in range(3)
+    )
+    return error - 0.5 * spread
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_the_energy_score_has_no_bias_and_repeats_itself(dim, monkeypatch):
+    parts = [part[0] for part in random_parts(dim, seed=2)]
+    y = np.full(dim, 0.7)
+    expected = true_energy(*parts, y)
+    one = build(*parts)
+    if dim == 1:
+        assert expected == pytest.approx(metrics.crps(one, y[None])[0], abs=1e-7)
+    # Two draws per row are as few as there can be; a biased estimate would be off by a half.
+    monkeypatch.setattr(metrics, "_BUDGET", 1000 * 2 * 3 * dim)
+    rows = np.tile(y, (4500, 1))
+    found = metrics.energy_score(one, rows, n_samples=2, key=KEY)
+    assert found.shape == (4500,)
+    np.testing.assert_array_equal(metrics.energy_score(one, rows, n_samples=2, key=KEY), found)
+    assert not np.allclose(metrics.energy_score(one, rows, n_samples=2), found)
+    assert not np.any(found[1000:2000] == found[2000:3000]) or dim == 1  # blocks differ
+    error = found.std() / math.sqrt(len(found))
+    assert abs(found.mean() - expected) < 4 * error
+    assert error < 0.05 * expected
+
+
+# Intervals
+
+
+def test_coverage_counts_every_piece_and_no_padding():
+    intervals = np.array(
+        [[[0, 1], [3, 4]], [[0, 1], [np.nan, np.nan]], [[-np.inf, 0], [2, np.inf]]]
+    )
+    for y, expected in [([3.5, 1, 5], [1, 1, 1]), ([2, 1.5, 1], [0, 0, 0]), ([0, 0, 0], [1, 1, 1])]:
+        np.testing.assert_array_equal(metrics.covered(intervals, y), np.array(expected, bool))
+    assert metrics.coverage(intervals, [2, 0.5, 5]) == pytest.approx(2 / 3)
+    assert metrics.coverage(intervals[:, 0], [[0.5], [2], [-9]]) == pytest.approx(2 / 3)
+
+
+def test_the_interval_score_is_that_of_scoringrules_and_lowest_at_the_true_interval():
+    y = np.random.default_rng(0).normal(size=4000)
+    true = stats.norm.ppf([0.1, 0.9])
+    means = []
+    for stretch in (0.8, 0.9, 1.0, 1.1, 1.25):
+        low, high = (np.full(len(y), end * stretch) for end in true)
+        found = metrics.interval_score(np.stack([low, high], axis=1), y, 0.8)
+        np.testing.assert_allclose(
+            found, scoringrules.interval_score(y, low, high, 0.2), rtol=1e-12
+        )
+        means.append(found.mean())
+    assert np.argmin(means) == 2
+
+
+def test_the_interval_score_takes_padding_but_no_second_piece():
+    padded = np.array([[[0.0, 1.0], [np.nan, np.nan]]])
+    assert metrics.interval_score(padded, [2.0], 0.5) == pytest.approx([1 + 4.0])
+    with pytest.raises(ValueError, match=r"one interval per row, got 2 in row 1.*equal-tailed"):
+        metrics.interval_score([[[0, 1], [np.nan, np.nan]], [[0, 1], [2, 3]]], [0, 0], 0.9)
+    with pytest.raises(ValueError, match="below 1"):
+        metrics.interval_score(padded, [2.0], 1)
+
+
+# Calibration
+
+
+def test_pit_is_the_distribution_function():
+    weights, mean, scale = PARTS
+    expected = np.sum(weights * stats.norm.cdf(Y[:, None], mean[..., 0], scale), axis=1)
+    np.testing.assert_allclose(metrics.pit(build(*PARTS), Y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "confidence"), [(1, 0.95), (7, 0.5), (250, 0.95), (100_000, 0.99)])
+def test_bands_are_scipys_binomial_quantiles(n, confidence):
+    tails = [0.5 - confidence / 2, 0.5 + confidence / 2]
+    for p in (1e-3, 0.05, 0.5, 0.93):
+        assert metrics.binomial_band(n, p, confidence) == tuple(stats.binom.ppf(tails, n, p))
+    assert metrics.binomial_band(n, 0) == (0, 0)
+    assert metrics.binomial_band(n, 1) == (n, n)
+
+
+def test_reliability_counts():
+    values = np.random.default_rng(0).beta(2, 2, 500)
+    below = metrics.reliability(values, [0.0, 0.25, 1.0])
+    np.testing.assert_array_equal(below.observed, [0, np.mean(values <= 0.25), 1])
+    assert below.observed[1] < below.lower[1]  # too wide: too little mass in the tails
+    central = metrics.reliability(values, kind="central")
+    inside = [np.mean((values >= 0.5 - c / 2) & (values <= 0.5 + c / 2)) for c in metrics.LEVELS]
+    np.testing.assert_allclose(central.observed, inside, atol=1e-12)
+    band = stats.binom.ppf([[0.025], [0.975]], 500, metrics.LEVELS) / 500
+    np.testing.assert_allclose([central.lower, central.upper], band, rtol=1e-12)
+
+
+def test_a_calibrated_model_lies_within_the_band_as_often_as_said():
+    rng = np.random.default_rng(3)
+    found = [metrics.reliability(rng.random(300), confidence=0.9) for _ in range(400)]
+    inside = np.mean([(f.lower <= f.observed) & (f.observed <= f.upper) for f in found])
+    assert 0.89 < inside < 0.95  # at least 0.9, and counts are whole
+
+
+@pytest.mark.parametrize("n", [5, 20, 100, 2000])
+def test_the_uniformity_test_is_scipys(n):
+    rng = np.random.default_rng(n)
+    for shape in (0.7, 1.0, 1.0, 1.3, 2.0):
+        values = rng.beta(shape, 1, n)
+        expected = stats.kstest(values, "uniform")
+        found = metrics.pit_uniformity(values)
+        assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
+        assert found.p_value == pytest.approx(expected.pvalue, abs=0.012)
+    even = metrics.pit_uniformity((np.arange(n) + 0.5) / n)
+    assert even.p_value > 0.99
+    assert metrics.pit_uniformity(np.full(n, 0.999)).p_value < 1e-3
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: metrics.nll(m, Y[:5]), r"y must have shape \(60, 1\), got \(5, 1\).*per row"),
+        (lambda m: metrics.nll(m, np.stack([Y, Y], 1)), r"shape \(60, 1\), got \(60, 2\)"),
+        (lambda m: metrics.nll(m, 0 * Y / 0), r"y must hold finite numbers, got nan at row 0"),
+        (lambda m: metrics.nll(m, 3.0), r"y must have shape \(60, 1\), got \(\)"),
+        (lambda m: metrics.energy_score(m, Y, n_samples=1), r"n_samples must be at least 2, got 1"),
+        (lambda m: metrics.covered([[0, 1]], Y), r"got \(1, 2\) and \(60,\).*one at a time"),
+        (lambda m: metrics.reliability([0.5, 1.5]), "pit must lie between 0 and 1"),
+        (lambda m: metrics.reliability([0.5], [2.0]), "levels must lie between 0 and 1"),
+        (
+            lambda m: metrics.reliability([0.5], kind="all"),
+            "kind must be one of 'below', 'central'",
+        ),
+        (lambda m: metrics.pit_uniformity([]), r"with at least one row, got \(0,\)"),
+        (lambda m: metrics.pit_uniformity([[0.5]]), r"pit\[:, column\]"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(build(*PARTS))
+
+
+def test_measures_of_one_column_refuse_several():
+    mixture = ngem.gaussian_mixture(jnp.zeros((2, 1)), jnp.zeros((2, 1, 2)), jnp.ones((2, 1, 2)))
+    for measure in (metrics.crps, metrics.pit):
+        with pytest.raises(ValueError, match="one-dimensional mixture, got one over 2"):
+            measure(mixture, np.zeros((2, 2)))
+    grid = ngem.gaussian_mixture(
+        jnp.zeros((2, 3, 1)), jnp.zeros((2, 3, 1, 1)), jnp.ones((2, 3, 1, 1))
+    )
+    with pytest.raises(ValueError, match=r"one axis of rows, got \(2, 3\)"):
+        metrics.nll(grid, np.zeros((6, 1)))

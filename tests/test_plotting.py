@@ -1,0 +1,130 @@
+"""Pictures of calibration: what is drawn where, read from the artists and from the pixels."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from scipy import stats
+
+import ngem
+from ngem import plotting
+
+X = np.linspace(-1, 1, 41)
+# One narrow branch that rises and a wide one far above, with a quarter of the weight.
+MEAN = np.stack([X, np.full_like(X, 8.0)], axis=1)[..., None]
+SCALE = np.broadcast_to(np.array([0.3, 1.0])[:, None], MEAN.shape)
+MIXTURE = ngem.gaussian_mixture(np.log(np.tile([0.75, 0.25], (41, 1))), MEAN, SCALE)
+
+
+class Canvas:
+    """Axes that fill the picture, and the colour at a place in them."""
+
+    def __enter__(self):
+        self._context = plotting.styled_figure(1, 1, (4, 4))
+        self.figure, axes = self._context.__enter__()
+        self.ax = axes[0, 0]
+        return self
+
+    def __exit__(self, *error):
+        self._context.__exit__(*error)
+
+    def render(self):
+        canvas = FigureCanvasAgg(self.figure)
+        canvas.draw()
+        self.pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3] / 255
+
+    def color(self, x, y):
+        column, row = self.ax.transData.transform((x, y))
+        return self.pixels[int(row), int(column)]
+
+
+def test_a_density_map_is_bright_where_the_density_is_high():
+    with Canvas() as canvas:
+        (mesh,) = plotting.density_map(canvas.ax, X, MIXTURE)
+        canvas.render()
+        brightness = {y: canvas.color(0.5, y).sum() for y in (0.5, 1.0, 4.0, 8.0)}
+    grid = np.linspace(*canvas.ax.get_ylim(), mesh.get_array().shape[0])
+    expected = 0.75 * stats.norm.pdf(grid, X[7], 0.3) + 0.25 * stats.norm.pdf(grid, 8, 1)
+    np.testing.assert_allclose(mesh.get_array()[:, 7], expected, rtol=1e-9, atol=1e-12)
+    assert brightness[0.5] > brightness[1.0] > brightness[8.0] > brightness[4.0]
+    assert brightness[4.0] < 0.1
+    low, high = canvas.ax.get_ylim()
+    assert -2.2 < low < -1.5
+    assert 10 < high < 12
+
+
+def test_a_density_map_keeps_to_limits():
+    with Canvas() as canvas:
+        plotting.density_map(canvas.ax, X, MIXTURE, limits=(-1, 2))
+        assert canvas.ax.get_ylim() == (-1, 2)
+
+
+def test_a_fan_chart_has_nested_bands_around_the_median():
+    one = ngem.gaussian_mixture(np.zeros((41, 1)), MEAN[:, :1], SCALE[:, :1])
+    with Canvas() as canvas:
+        *bands, median = plotting.fan_chart(canvas.ax, X, one, coverages=(0.5, 0.9))
+        canvas.ax.get_legend().remove()
+        canvas.render()
+        inner, outer = (canvas.color(0.1, 0.1 + 0.3 * z) for z in (0.4, 1.1))
+        beyond = canvas.color(0.12, 0.12 + 0.3 * 2.2)
+    np.testing.assert_allclose(median.get_ydata(), X, atol=1e-6)
+    for band, coverage in zip(bands, (0.9, 0.5), strict=True):
+        reach = 0.3 * stats.norm.ppf(0.5 + coverage / 2)
+        ends = band.get_paths()[0].get_extents()
+        assert (ends.y0, ends.y1) == pytest.approx((-1 - reach, 1 + reach), abs=1e-5)
+        assert band.get_label() == f"{coverage:.0%}"
+    np.testing.assert_allclose(inner, bands[1].get_facecolor()[0, :3], atol=0.01)
+    np.testing.assert_allclose(outer, bands[0].get_facecolor()[0, :3], atol=0.01)
+    assert inner.sum() < outer.sum() < beyond.sum()
+
+
+def test_a_pit_histogram_shows_what_sticks_out_of_the_band():
+    values = np.concatenate([np.full(60, 0.001), (np.arange(140) + 0.5) / 140])
+    with Canvas() as canvas:
+        band, bars, one = plotting.pit_histogram(canvas.ax, values, bins=10)
+        canvas.ax.get_legend().remove()
+        canvas.render()
+        inside, empty = canvas.color(0.55, 0.3), canvas.color(0.55, 2.0)
+        first = canvas.color(0.05, 3.0)
+    heights = [bar.get_height() for bar in bars]
+    np.testing.assert_allclose(heights, [3.7, *[0.7] * 9])
+    low, high = stats.binom.ppf([0.025, 0.975], 200, 0.1) / 20
+    extents = band.get_extents().transformed(canvas.ax.transData.inverted())
+    assert (extents.y0, extents.y1) == pytest.approx((low, high))
+    assert list(one.get_ydata()) == [1, 1]
+    np.testing.assert_allclose(first, inside, atol=0.02)
+    np.testing.assert_allclose(empty, 1.0, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["central", "below"])
+def test_a_reliability_curve_sags_for_a_model_that_is_too_sure(kind):
+    values = stats.norm.cdf(2 * np.random.default_rng(0).normal(size=400))
+    with Canvas() as canvas:
+        band, diagonal, observed = plotting.reliability_curve(canvas.ax, values, kind=kind)
+        canvas.render()
+        x, y = observed.get_data()
+        on_curve = canvas.color(x[75], y[75])
+    if kind == "central":
+        expected = 2 * stats.norm.cdf(stats.norm.ppf(0.5 + x[1:-1] / 2) / 2) - 1
+    else:
+        expected = stats.norm.cdf(stats.norm.ppf(x[1:-1]) / 2)
+    assert np.max(np.abs(y[1:-1] - expected)) < 0.08
+    corners = band.get_paths()[0].vertices
+    middle = corners[np.isclose(corners[:, 0], 0.5), 1]
+    low, high = stats.binom.ppf([0.025, 0.975], 400, 0.5) / 400
+    assert (middle.min(), middle.max()) == pytest.approx((low, high))
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
+    np.testing.assert_allclose(on_curve, to_rgb(observed.get_color()), atol=0.35)
+
+
+@pytest.mark.parametrize("draw", [plotting.density_map, plotting.fan_chart])
+def test_rows_must_lie_along_an_axis(draw):
+    two = ngem.gaussian_mixture(jnp.zeros((41, 1)), jnp.zeros((41, 1, 2)), jnp.ones((41, 1, 2)))
+    with Canvas() as canvas:
+        with pytest.raises(ValueError, match=r"one target column, got 2.*marginal"):
+            draw(canvas.ax, X, two)
+        with pytest.raises(ValueError, match=r"shape \(41,\), got \(40,\)"):
+            draw(canvas.ax, X[:40], MIXTURE)
+        with pytest.raises(ValueError, match=r"ascending.*linspace"):
+            draw(canvas.ax, X[::-1], MIXTURE)
