@@ -18,14 +18,14 @@ LAYERS = [
     ["repro"],
     ["plotting", "sklearn"],
     ["model_files", "diagnostics", "conversion"],
-    ["_settings", "prediction", "callbacks", "checkpoints"],
+    ["_settings", "prediction", "callbacks", "checkpoints", "tables"],
     ["training"],
     ["nn"],
     ["objectives"],
     ["geometry"],
     ["mixture"],
     ["families", "univariate"],
-    ["_errors", "_roots", "torch"],
+    ["_errors", "_roots", "table_schema", "torch"],
     [
         "_choices",
         "_conditions",
@@ -84,6 +84,8 @@ def test_imports_point_down(path, parts):
         ("tensorboardX", {"callbacks"}),
         ("pooch", {"datasets"}),
         ("requests", {"datasets"}),
+        ("polars", {"tables"}),
+        ("pyarrow", {"tables"}),
     ],
 )
 def test_each_library_has_its_home(library, homes):
