@@ -14,10 +14,10 @@ SOURCE = Path(ngem.__file__).parent
 # Top to bottom; a module imports only from rows below its own. docs/architecture.md shows the same.
 LAYERS = [
     ["cli"],
-    ["demo", "data_command"],
-    ["repro"],
+    ["demo", "data_command", "table_commands"],
+    ["repro", "tuning"],
     ["plotting", "sklearn"],
-    ["model_files", "diagnostics", "conversion"],
+    ["model_files", "diagnostics", "conversion", "table_scores"],
     ["_settings", "prediction", "callbacks", "checkpoints", "tables"],
     ["training"],
     ["nn"],

@@ -7,7 +7,7 @@ a stray word can then be named, and a column that begins with whole numbers may 
 import contextlib
 import difflib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,7 +157,7 @@ def batches(
     with_targets: bool,
     keep: Sequence[str] = (),
     chosen: np.ndarray | None = None,
-    size: int = BATCH,
+    size: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the rows of a file, encoded, a few at a time and in order.
 
@@ -167,7 +167,7 @@ def batches(
         with_targets: Read targets too.
         keep: Columns to pass through.
         chosen: Numbers of the rows to read; all if None.
-        size: Rows at a time.
+        size: Rows at a time; None is `BATCH`.
     """
     names = [column.name for column in schema.features]
     names += schema.targets if with_targets else ()
@@ -177,13 +177,23 @@ def batches(
     wanted = list(dict.fromkeys((_ROW, *names, *keep)))
     position, chosen = 0, None if chosen is None else np.sort(chosen)
     with _readable(path):
-        for frame in _scan(path).select(wanted).collect_batches(chunk_size=size):
+        for frame in _scan(path).select(wanted).collect_batches(chunk_size=size or BATCH):
             start, position = position, position + len(frame)
             if chosen is not None:
                 low, high = np.searchsorted(chosen, [start, position])
                 frame = frame[chosen[low:high] - start]
             if len(frame):
                 yield _encode(path, frame, schema, with_targets, keep)
+
+
+def beside(batch: Batch, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
+    """Return a frame of all rows of a batch: kept columns, then some for its complete rows."""
+    full = {}
+    for name, values in columns.items():
+        column = np.full(len(batch.x), np.nan)
+        column[batch.complete] = values
+        full[name] = pl.Series(name, column).fill_nan(None)
+    return batch.kept.with_columns(**full) if batch.kept.width else pl.DataFrame(full)
 
 
 @contextlib.contextmanager
