@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -27,6 +28,7 @@ from .test_tables import FullDisk
 pytestmark = pytest.mark.trains
 
 TINY = ("--epochs", "2", "--hidden", "4", "-k", "2")
+LEARN = ("--target", "price", "--exclude", "id", *TINY)
 
 
 def run(*arguments):
@@ -69,8 +71,7 @@ def _here(tmp_path_factory):
     make_table(120, 0).to_csv(here / "train.csv", index=False)
     make_table(40, 1).to_csv(here / "test.csv", index=False)
     with jax.numpy_dtype_promotion("standard"):  # set up before the mark takes effect
-        command = ("fit", here / "train.csv", "--target", "price", "--exclude", "id", *TINY)
-        result = succeed(*command, "--out", here / "model.ngem")
+        result = succeed("fit", here / "train.csv", *LEARN, "--out", here / "model.ngem")
     (here / "said.txt").write_text(result.stdout)
     return here
 
@@ -237,7 +238,9 @@ BAD = [
     (("fit", "train.csv", "--target", "price", "--hidden", "a"), "--hidden must be whole numbers"),
     (("fit", "train.csv", "--target", "price", "--covariance", "x"), "covariance must be one of"),
     (("fit", "train.csv", "--target", "price", "--out", "no/where"), "mkdir -p 'no'"),
+    (("fit", "train.csv", "--target", "price", "--out", "train.csv"), "'train.csv', which is read"),
     (("predict", "none.ngem", "test.csv"), "`ngem fit` writes one"),
+    (("predict", "model.ngem", "test.csv", "--out", "test.csv"), "'test.csv', which is read"),
     (("predict", "train.csv", "test.csv"), "written by ngem"),
     (("predict", "model.ngem", "test.csv", "--quantiles", "5"), "between 0 and 1"),
     (("predict", "model.ngem", "test.csv", "--quantiles", "a"), "--quantiles must be numbers"),
@@ -489,3 +492,22 @@ def test_tune_writes_the_best_model(here, tmp_path, monkeypatch):
     for name in ("n_components", "hidden_sizes", "learning_rate"):
         assert getattr(model, name) == pytest.approx(best[name])
     assert found["scores"]["nll_standardised"] == pytest.approx(best["nll"], abs=1e-3)
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "command_line.md").read_text()
+
+
+def test_the_page_runs(data_dir, tmp_path, monkeypatch):
+    """With a small network; what does not depend on training is printed as the page shows it."""
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.S)[1], {})
+    shown = re.findall(r"\$ ngem (fit|evaluate|predict) (.*)\n((?:.*\n)*?)```", PAGE)
+    assert [name for name, _, _ in shown] == ["fit", "evaluate", "predict"]
+    for name, options, printed in shown:
+        said = succeed(name, *options.split(), *(TINY if name == "fit" else ())).stdout
+        fixed = ("Table", "Features", "Targets", "Split", "On", "Predictions", "Model")
+        for line in printed.splitlines():
+            # Of the other lines only how they begin, before what training decides.
+            assert (line if line.startswith(fixed) else line[:8]) in said
+    columns = ["resistance", "resistance_mean", "resistance_q0.05", "resistance_q0.5"]
+    assert list(pd.read_csv("predicted.csv"))[:4] == columns

@@ -358,7 +358,7 @@ def _readable_errors(*, debug: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as error:
         if debug:
             traceback.print_exc()
-        typer.echo("Interrupted. No file was changed or left half-written.", err=True)
+        typer.echo("Interrupted.", err=True)
         raise typer.Exit(130) from error
 
 
@@ -370,8 +370,8 @@ def _explain(error: Any) -> str:
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            "the disk is full, so that nothing was written and an old file of that name is as it "
-            "was; make room, or choose another disk with --out."
+            "the disk is full, with no room for the file to be written; an old one of that name is "
+            "as it was; make room, or choose another disk with --out."
         )
     return str(error)
 

@@ -189,7 +189,7 @@ def predict(
     if interval is not None:
         check_fraction("--interval", interval)
     if out is not None:
-        _check_place(out)
+        _check_place(out, model, path)
         tables.check_suffix(out)
     kept = tables.split_names(keep, tables.column_names(path))
     key = jax.random.key(seed)
@@ -323,11 +323,15 @@ def _estimator(source: Source, settings: dict[str, Any], voice: Voice) -> MDNReg
 def _model_path(out: Path | None, data: Path) -> Path:
     """Return where to write a model, refusing early rather than after an hour of training."""
     out = Path(f"{data.stem}.ngem") if out is None else out
-    _check_place(out)
+    _check_place(out, data)
     return out
 
 
-def _check_place(out: Path) -> None:
+def _check_place(out: Path, *read: Path) -> None:
+    if any(out.resolve() == path.resolve() for path in read):
+        raise TableError(
+            f"--out must be another file, got {str(out)!r}, which is read; choose another name."
+        )
     if out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise TableError(
             f"--out must be a file in a directory that can be written to, got {str(out)!r}; make "
