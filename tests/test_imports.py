@@ -14,19 +14,19 @@ SOURCE = Path(ngem.__file__).parent
 # Top to bottom; a module imports only from rows below its own. docs/architecture.md shows the same.
 LAYERS = [
     ["cli"],
-    ["demo", "data_command"],
-    ["repro"],
+    ["demo", "data_command", "table_commands"],
+    ["repro", "tuning"],
     ["conformal"],
     ["plotting", "scorers", "sklearn"],
-    ["model_files", "diagnostics", "conversion"],
-    ["_settings", "prediction", "callbacks", "checkpoints"],
+    ["model_files", "diagnostics", "conversion", "table_scores"],
+    ["_settings", "prediction", "callbacks", "checkpoints", "tables"],
     ["training"],
     ["nn"],
     ["objectives"],
     ["geometry", "metrics"],
     ["mixture"],
     ["families", "univariate"],
-    ["_errors", "_roots", "torch"],
+    ["_errors", "_roots", "table_schema", "torch"],
     [
         "_choices",
         "_conditions",
@@ -85,6 +85,8 @@ def test_imports_point_down(path, parts):
         ("tensorboardX", {"callbacks"}),
         ("pooch", {"datasets"}),
         ("requests", {"datasets"}),
+        ("polars", {"tables"}),
+        ("pyarrow", {"tables"}),
     ],
 )
 def test_each_library_has_its_home(library, homes):

@@ -4,13 +4,14 @@ The format is safetensors. Its metadata holds one JSON text with the kind of fil
 header and a checksum over all of it, so that a damaged file is refused rather than half believed.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -95,12 +96,19 @@ def read(
 
 def replace(path: str | os.PathLike, content: bytes) -> None:
     """Put content in a file's place in one step, surviving a crash at any moment."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Open a file that takes another's place when the block ends well, and vanishes otherwise."""
     path = Path(path)
     # Not from `tempfile`, whose files no one else may read: a model is made to be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

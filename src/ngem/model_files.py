@@ -21,6 +21,7 @@ from .files import FileError
 from .nn import MixtureNetwork
 from .prediction import Model
 from .preprocessing import Inputs, Scaling
+from .table_schema import Schema
 
 _KIND, _VERSION = "ngem.MDNRegressor", 1
 
@@ -51,6 +52,7 @@ class Saved(NamedTuple):
         history: Train and validation likelihood of each epoch.
         best_epoch: The epoch whose parameters were kept.
         diagnostics: Plain numbers about the fit.
+        table: How the columns of a user's file become features, if the model was fitted on one.
     """
 
     settings: dict[str, Any]
@@ -60,6 +62,7 @@ class Saved(NamedTuple):
     history: dict[str, np.ndarray]
     best_epoch: int
     diagnostics: dict[str, Any]
+    table: Schema | None = None
 
 
 def save(path: str | os.PathLike, saved: Saved) -> None:
@@ -83,6 +86,8 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
         "best_epoch": saved.best_epoch,
         "diagnostics": saved.diagnostics,
     }
+    if saved.table is not None:
+        header["table"] = saved.table.to_header()
     files.write(path, _arrays(saved), header, kind=_KIND, version=_VERSION)
 
 
@@ -114,6 +119,7 @@ def load(path: str | os.PathLike) -> Saved:
         history=history,
         best_epoch=header["best_epoch"],
         diagnostics=header["diagnostics"],
+        table=_read_table(header),
     )
 
 
@@ -149,7 +155,9 @@ def _read_settings(header: Any) -> dict[str, Any]:
         "best_epoch",
         "diagnostics",
     }
-    _need(isinstance(header, dict) and set(header) == names, f"a header with {names}", header)
+    # Models that were not fitted on a file of columns have no table.
+    known = isinstance(header, dict) and set(header) - {"table"} == names
+    _need(known, f"a header with {names}", header)
     found, rules = header["parameters"], _settings.RULES
     _need(isinstance(found, dict), "parameters by name", found)
     _need(set(found) == set(rules) - set(_settings.TRANSIENT), "the known parameters", set(found))
@@ -176,6 +184,19 @@ def _check_header(header: dict, settings: dict, arrays: Mapping[str, np.ndarray]
     _need(_is_count(header["target_ndim"], 1 if one else 2, 2), "1 or 2 axes of targets", header)
     _need(_is_count(header["best_epoch"], 0, most), "a best epoch", header["best_epoch"])
     _check_diagnostics(header["diagnostics"])
+
+
+def _read_table(header: dict) -> Schema | None:
+    """Return how columns become features, refusing what does not fit the network."""
+    if "table" not in header:
+        return None
+    try:
+        schema = Schema.from_header(header["table"])
+    except ValueError as error:
+        raise FileError(f"{error}; the model file is damaged: fit the model again.") from error
+    _need(schema.n_features == header["n_features"], "a table of its features", schema.features)
+    _need(len(schema.targets) == header["n_outputs"], "a table of its targets", schema.targets)
+    return schema
 
 
 def _check_diagnostics(found: Any) -> None:

@@ -27,6 +27,7 @@ from .preprocessing import (
     no_scaling,
     split_rows,
 )
+from .table_schema import Schema
 
 _FLOATS = (np.float64, np.float32)
 
@@ -94,10 +95,12 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         n_outputs_: Number of target columns.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
+        table_: How columns of a file become features, if `ngem fit` made this model; else None.
     """
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    table_: Schema | None
 
     def __init__(
         self,
@@ -323,6 +326,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             history=self.history_,
             best_epoch=self.best_epoch_,
             diagnostics=self.diagnostics_,
+            table=self.table_,
         )
         model_files.save(path, saved)
 
@@ -339,7 +343,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.n_features_in_ = len(saved.model.inputs.fill)
         if saved.feature_names is not None:
             self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
-        return self._keep(
+        self._keep(
             saved.model,
             settings=saved.settings,
             target_ndim=saved.target_ndim,
@@ -347,6 +351,8 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             diagnostics=saved.diagnostics,
             history=saved.history,
         )
+        self.table_ = saved.table
+        return self
 
     def to_torch(self):
         """Return the fitted model as a `torch.nn.Module` with the same predictions.
@@ -387,6 +393,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.n_iter_ = len(history["train_nll"])
         self.best_epoch_ = best_epoch
         self.diagnostics_ = diagnostics
+        self.table_ = None
         return self
 
     def _train(
