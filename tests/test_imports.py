@@ -15,6 +15,7 @@ SOURCE = Path(ngem.__file__).parent
 LAYERS = [
     ["cli"],
     ["demo", "data_command"],
+    ["bench"],
     ["repro"],
     ["plotting", "sklearn"],
     ["model_files", "diagnostics", "conversion"],
@@ -80,7 +81,7 @@ def test_imports_point_down(path, parts):
         ("sklearn", {"sklearn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"files"}),
-        ("torch", {"torch"}),
+        ("torch", {"bench", "torch"}),
         ("tensorboardX", {"callbacks"}),
         ("pooch", {"datasets"}),
         ("requests", {"datasets"}),
