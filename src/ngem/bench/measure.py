@@ -10,7 +10,7 @@ from ..datasets import is_here
 from .peers import absent
 from .rows import Row
 from .timing import Spread, Turn, in_turns, slope, spread
-from .workers import Pool
+from .workers import AbstractPool
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Figure:
         return {**{key: digits(value) for key, value in found.items()}, "parts": parts}
 
 
-def measure(row: Row, pool: Pool, *, smoke: bool = False) -> Figure:
+def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
     """Return the row's figure; where something is not here it says so, and where it fails, too."""
     reason = _missing(row)
     if reason:
@@ -64,8 +64,8 @@ def measure(row: Row, pool: Pool, *, smoke: bool = False) -> Figure:
     try:
         turns = [pool.build(side, small) for side in row.sides]
         found = KINDS[row.kind](row, turns, 2 if smoke else row.repeats)
-    except (RuntimeError, ValueError, OSError) as error:
-        # Other rows of a long run go on; the command ends with an error all the same.
+    except Exception as error:
+        # Libraries fail in their own ways. Other rows go on; the command ends with an error.
         return _figure(row, note=f"failed: {type(error).__name__}: {error}", failed=True)
     finally:
         pool.clear()

@@ -4,6 +4,7 @@ A worker builds turns on request and takes them on request, one line of JSON eac
 the same within this process, for a look at whether everything works.
 """
 
+import abc
 import importlib
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from .timing import Turn
 
@@ -42,23 +43,23 @@ class Side:
     needs: tuple[str, ...] = ()
 
 
-class Pool(Protocol):
+class AbstractPool(abc.ABC):
     """Builds turns somewhere."""
 
+    @abc.abstractmethod
     def build(self, side: Side, small: Mapping[str, Any]) -> Turn:
         """Return the side's turn, ready: compiled and warm; `small` overrides its settings."""
-        ...
 
+    @abc.abstractmethod
     def clear(self) -> None:
         """Let go of all turns."""
-        ...
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Let go of everything."""
-        ...
 
 
-class Local:
+class Local(AbstractPool):
     """Builds turns in this process, whatever threads it has."""
 
     def build(self, side: Side, small: Mapping[str, Any]) -> Turn:
@@ -72,7 +73,7 @@ class Local:
         """Do nothing: there is nothing to end."""
 
 
-class Processes:
+class Processes(AbstractPool):
     """Builds turns in workers, which stay for the sides to come."""
 
     def __init__(self):
