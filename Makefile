@@ -22,10 +22,7 @@ lint: $(VENV)/.lint
 	$(BIN)/pyright
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/operation_counts.py
-	$(BIN)/python benchmarks/updates_per_second.py
-	$(BIN)/python benchmarks/peers_toy.py
-	$(BIN)/python benchmarks/torch_loss.py
+	$(BIN)/ngem bench --out out/bench.json
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

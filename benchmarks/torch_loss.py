@@ -13,12 +13,14 @@ import json
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ngem.bench.timing import in_turns
 from ngem.torch import ngem_loss, nll_loss
 
 BATCH = 256
@@ -73,7 +75,8 @@ def measure(
     """Return the median time of each loss and its ratio to the plain likelihood's."""
     for loss in losses.values():
         turn(loss, parts, 3)
-    times = np.array([[turn(loss, parts, calls) for loss in losses.values()] for _ in range(turns)])
+    takers = [partial(turn, loss, parts, calls) for loss in losses.values()]
+    times = in_turns(takers, turns)
     ratios = times / times[:, :1]
     return {
         name: {

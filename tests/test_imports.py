@@ -15,6 +15,7 @@ SOURCE = Path(ngem.__file__).parent
 LAYERS = [
     ["cli"],
     ["demo", "data_command", "table_commands"],
+    ["bench"],
     ["repro", "tuning"],
     ["conformal"],
     ["plotting", "scorers", "sklearn"],
@@ -81,7 +82,7 @@ def test_imports_point_down(path, parts):
         ("sklearn", {"sklearn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"files"}),
-        ("torch", {"torch"}),
+        ("torch", {"bench", "torch"}),
         ("tensorboardX", {"callbacks"}),
         ("pooch", {"datasets"}),
         ("requests", {"datasets"}),

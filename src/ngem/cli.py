@@ -299,6 +299,36 @@ def _use_one_thread() -> None:
     os.environ.setdefault("NPROC", "1")
 
 
+@app.command()
+def bench(
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ROW...", help="Rows or groups, such as step or fit/toy; or all."),
+    ] = None,
+    smoke: Annotated[
+        bool,
+        typer.Option("--smoke", help="Tiny shapes: shows whether it works and measures nothing."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="JSON file for the table.")] = None,
+    show: Annotated[
+        Path | None, typer.Option(help="Print a saved table as Markdown and measure nothing.")
+    ] = None,
+) -> None:
+    """Measure speed as ratios, on this machine and in turns; leave the machine alone meanwhile.
+
+    Example: ngem bench step updates --out out/bench.json
+    """
+    from rich.console import Console
+
+    from .bench import report
+
+    with _readable_errors():
+        if show is not None:
+            typer.echo(report.as_markdown(report.load(show)))
+        elif not report.bench(rows or [], smoke=smoke, out=out, console=Console()):
+            raise typer.Exit(1)
+
+
 @data.command("list")
 def data_list() -> None:
     """Show every data set, its size, how much of it is here, and its licence.

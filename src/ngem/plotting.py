@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -121,6 +122,29 @@ def convergence(
     ax.set(xlabel="iterations", ylabel="negative log-likelihood (nat)")
     ax.legend()
     return artists
+
+
+def growth(
+    curves: Mapping[str, Mapping[str, tuple[Sequence[float | int], Sequence[float | int], float]]],
+    path: Path,
+) -> None:
+    """Save what a step takes against each size, on logarithmic axes, with slopes in the legend.
+
+    Args:
+        curves: For each quantity ("time" in seconds, "memory" in bytes) and each size that was
+            varied: sizes, values and slope.
+        path: PNG file.
+    """
+    units = {"time": "ms a step", "memory": "MB"}
+    factors = {"time": 1e3, "memory": 2.0**-20}
+    with styled_figure(1, len(curves), (4.2 * len(curves), 3.6)) as (figure, axes):
+        for ax, (what, found) in zip(axes[0], curves.items(), strict=True):
+            for (vary, (sizes, values, slope)), color in zip(found.items(), _CYCLE, strict=False):
+                scaled = factors[what] * np.asarray(values, float)
+                ax.loglog(sizes, scaled, "o-", ms=3, color=color, label=f"{vary}: {slope:.2f}")
+            ax.set(xlabel="size", ylabel=units[what], title=f"{what}, with slopes")
+            ax.legend()
+        figure.savefig(path, dpi=150)
 
 
 def differences(

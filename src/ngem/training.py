@@ -229,8 +229,7 @@ def fit(
         validation = _arranged(network, validation, len(validation.y))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     hyper = _hyper(plan, learning_rate, weight_decay, max_epochs, params)
-    # Numbers in `hyper` from here on, for one program for all.
-    plan = replace(plan, objective=plan.scheduled_objective, power=None)
+    plan = _without_numbers(plan)
     if resume is None:
         state = initial_state(network, plan, key)
         history = History(np.zeros(0), np.zeros(0))
@@ -253,6 +252,21 @@ def fit(
     if stuck or int(state.skipped_in_a_row) >= plan.max_skipped:
         raise FitError(_diagnose(result, data, hyper), result)
     return result
+
+
+def compiled(network: MixtureNetwork, data: Data, plan: Plan) -> Any:
+    """Return the program that `fit` would run, compiled: XLA's plan of operations and memory.
+
+    Example: `compiled(network, data, plan).cost_analysis()["flops"]`, of one step.
+    """
+    data = _arranged(network, data, plan.batch_size)
+    params, static = eqx.partition(network, eqx.is_inexact_array)
+    hyper = _hyper(plan, None, None, 1, params)
+    plan = _without_numbers(plan)
+    state = initial_state(network, plan, jax.random.key(0))
+    fixed = (static, plan, data, None, hyper, jnp.ones((), jnp.int32))
+    program: Any = _run_epochs
+    return program.lower(fixed, state).compile().compiled
 
 
 def fit_many(
@@ -543,6 +557,11 @@ def _hyper(plan, learning_rate, weight_decay, max_epochs, params) -> Hyper:
         jnp.asarray(max_epochs, jnp.int32),
         None if plan.power_schedule is None else jnp.asarray(plan.power_schedule, dtype),
     )
+
+
+def _without_numbers(plan: Plan) -> Plan:
+    """Return the plan with its schedule left to `Hyper`, for one program for all."""
+    return replace(plan, objective=plan.scheduled_objective, power=None)
 
 
 def _dtype(params: Any) -> Any:

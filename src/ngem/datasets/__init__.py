@@ -17,7 +17,7 @@ from .generated import (
 )
 from .mnist import load_mnist
 from .splits import RandomSplit, random_split
-from .uci import Split, Table, load_uci, uci_splits
+from .uci import Split, Table, is_here, load_uci, uci_splits
 
 __all__ = [
     "DATA_NAMES",
@@ -31,6 +31,7 @@ __all__ = [
     "TwoSinusoids",
     "changing_noise",
     "inverse_sine",
+    "is_here",
     "load_mnist",
     "load_uci",
     "local_path",

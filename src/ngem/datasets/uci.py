@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .files import local_path
+from .files import find, local_path
 
 
 class Table(NamedTuple):
@@ -82,6 +82,11 @@ def load_uci(name: str, *, targets: Sequence[str] | None = None) -> Table:
     delimiter = "," if source.file.endswith(".csv") else None
     values = np.loadtxt(local_path(table_file(name)), delimiter=delimiter, dtype=np.float64)
     return Table(values[:, : source.features], values[:, columns], name)
+
+
+def is_here(name: str) -> bool:
+    """Return whether a set can be loaded without downloading."""
+    return find(table_file(name)) is not None
 
 
 def uci_splits(name: str) -> list[Split]:

@@ -67,11 +67,11 @@ def write(
         FIGURES[spec.id](spec, results, folder / f"{spec.id}.png")
         lines += [f"![{spec.title}]({spec.id}.png)", ""]
     if table is not None:
-        lines += [*_markdown(table), ""]
+        lines += [*markdown(table), ""]
     if claims:
         rows = [["claim", "paper", "ours", "verdict"]]
         rows += [[c.text, c.paper, c.ours, "holds" if c.holds else "fails"] for c in claims]
-        lines += [*_markdown(rows), ""]
+        lines += [*markdown(rows), ""]
     own = "" if spec.runs == spec.id else f" It shows the runs of {spec.runs}."
     lines += [
         f"Budget {spec.budget}: {len(results.runs)} runs, {results.seconds() / 60:.1f} minutes of "
@@ -157,6 +157,7 @@ def _verdict(claim: Claim) -> str:
     return f"{word}  {claim.text}\n       paper: {claim.paper}; ours: {claim.ours}"
 
 
-def _markdown(table: Table) -> list[str]:
+def markdown(table: Table) -> list[str]:
+    """Return the lines of a table, its first row as head."""
     line = lambda cells: "| " + " | ".join(cells) + " |"  # noqa: E731
     return [line(table[0]), "|" + "---|" * len(table[0]), *map(line, table[1:])]

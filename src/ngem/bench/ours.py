@@ -1,0 +1,276 @@
+"""Our side of the measurements: training, losses, bare matrix products, growth."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import training
+from .._types import LocationScale
+from ..mixture import Mixture
+from ..nn import MixtureNetwork, mixture_mlp
+from ..objectives import get_objective
+from .timing import Turn, in_turns, seconds
+
+#: Numbers in one array of means that a batch of losses may have; larger shapes get fewer rows.
+_NUMBERS = 2**22
+
+
+def noise(rows: int, features: int, dim: int, labels: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of noise: what a step costs does not depend on what is learned.
+
+    With labels the features are one-hot codes of that many classes.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, features), np.float32)
+    if labels:
+        x = np.eye(labels, dtype=np.float32)[rng.integers(labels, size=rows)]
+    return x, rng.standard_normal((rows, dim), np.float32)
+
+
+def steps_of(rows: int, batch: int, updates: int) -> tuple[int, int]:
+    """Return how many whole epochs make so many updates, and how many updates they are."""
+    each = math.ceil(rows / batch)
+    epochs = math.ceil(updates / each)
+    return epochs, epochs * each
+
+
+def train(
+    *,
+    objective: str = "ngem",
+    rows: int,
+    features: int,
+    dim: int,
+    components: int,
+    hidden: Sequence[int],
+    batch: int,
+    updates: int,
+    separate: bool = False,
+    labels: int = 0,
+    distinct: bool = False,
+    seeds: int = 1,
+    together: bool = False,
+) -> Turn:
+    """Return a turn that trains from the start and says how long an update took.
+
+    Args:
+        objective: Name of the objective.
+        rows: Training rows.
+        features: Columns of them.
+        dim: Target columns.
+        components: Components of the mixture.
+        hidden: Hidden layers.
+        batch: Rows of a step.
+        updates: Updates of a turn, rounded up to whole epochs.
+        separate: Whether weights and Gaussians have networks of their own.
+        labels: Distinct conditions, 0 where every row has its own.
+        distinct: Moves conditions apart by next to nothing, so that none repeats.
+        seeds: Runs.
+        together: Whether runs go side by side.
+    """
+    x, y = noise(rows, features, dim, labels)
+    if distinct:
+        x = x + 1e-4 * np.random.default_rng(1).standard_normal(x.shape).astype(x.dtype)
+    data = training.Data(jnp.asarray(x), jnp.asarray(y))
+    keys = [jax.random.key(seed) for seed in range(seeds)]
+    networks = [
+        _network(x.shape[1], dim, components, hidden, separate=separate, seed=seed)
+        for seed in range(seeds)
+    ]
+    plan = training.Plan(
+        objective=get_objective(objective), batch_size=batch, learning_rate_schedule="constant"
+    )
+    epochs, done = steps_of(rows, batch, updates)
+
+    def work(epochs: int) -> None:
+        if together:
+            training.fit_many(networks, data, plan, keys=keys, max_epochs=epochs)
+            return
+        for network, key in zip(networks, keys, strict=True):
+            training.fit(network, data, plan, key=key, max_epochs=epochs)
+
+    work(1)  # compile
+    return lambda: seconds(lambda: work(epochs)) / (done * seeds)
+
+
+def loss(*, objective: str, components: int, dim: int, calls: int, batch: int = 256) -> Turn:
+    """Return a turn that takes loss and gradient in logits, means and scales, many times over.
+
+    Each gradient moves the arrays by next to nothing, so that no call can be left out.
+    """
+    batch = max(8, min(batch, _NUMBERS // (components * dim)))
+    calls = max(2, min(calls, 2**27 // (batch * components * dim)))
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.standard_normal(shape, np.float32))  # noqa: E731
+    start = (
+        draw(batch, components),
+        draw(batch, components, dim),
+        0.5 + jnp.abs(draw(batch, components, dim)),
+    )
+    y = draw(batch, dim)
+    chosen = get_objective(objective)
+
+    def mean_loss(arrays):
+        mixture = Mixture(arrays[0], LocationScale(*arrays[1:]))
+        return jnp.mean(chosen.losses(mixture, y))
+
+    @jax.jit
+    def run(arrays):
+        def body(_, arrays):
+            return jax.tree.map(lambda a, g: a - 1e-6 * g, arrays, jax.grad(mean_loss)(arrays))
+
+        return jax.lax.fori_loop(0, calls, body, arrays)
+
+    work = lambda: jax.block_until_ready(run(start))  # noqa: E731
+    work()
+    return lambda: seconds(work) / calls
+
+
+def products(
+    *,
+    features: int,
+    dim: int,
+    components: int,
+    hidden: Sequence[int],
+    batch: int,
+    updates: int,
+    labels: int = 0,
+    conditions: bool = False,
+    **_: Any,
+) -> Turn:
+    """Return a turn that makes the matrix products of one step and nothing else.
+
+    Forward, gradient of each weight matrix, and gradient of each layer's input but the first's,
+    by whichever of XLA and NumPy's BLAS is faster here. With conditions the network sees each
+    label once, and the product that adds up gradients by condition is counted, too.
+    """
+    rows = labels if conditions else batch
+    raw = components * (1 + 2 * dim)
+    sizes = [labels or features, *hidden, raw]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, sizes[0]), np.float32)
+    shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
+    weights = [rng.standard_normal(shape, np.float32) / np.sqrt(shape[1]) for shape in shapes]
+    extra = None
+    if conditions:
+        extra = (
+            np.eye(labels, dtype=np.float32)[:, rng.integers(labels, size=batch)],
+            rng.standard_normal((batch, raw), np.float32),
+        )
+    runs = [_xla_products(x, weights, extra, updates), _blas_products(x, weights, extra, updates)]
+    for run in runs:
+        run()
+    turns = [lambda run=run: seconds(run) / updates for run in runs]
+    best = int(np.median(in_turns(turns, 5), axis=0).argmin())
+    return turns[best]
+
+
+def step_growth(*, vary: str, size: int, updates: int, **shape: Any) -> Turn:
+    """Return a turn of training where one size of the shape is another than usual."""
+    return train(**_varied(shape, vary, size), updates=updates)
+
+
+def step_memory(*, vary: str, size: int, **shape: Any) -> Turn:
+    """Return a turn that says how many bytes the program needs beyond the data, as XLA plans it."""
+    planned = _planned_bytes(**_varied(shape, vary, size))
+    return lambda: float(planned)
+
+
+def memory_share(**shape: Any) -> Turn:
+    """Return a turn that gives planned bytes as a share of what a step cannot do without.
+
+    That is parameters and gradients, what the state holds (optimizer, best parameters), and one
+    batch's activations: every layer's output and the mixture's arrays, once.
+    """
+    network = _network_of(shape)
+    params = eqx.filter(network, eqx.is_inexact_array)
+    state = training.initial_state(network, training.Plan(), jax.random.key(0))
+    held = _bytes(params) + _bytes(state._replace(key=None))
+    # A hidden layer is needed before and after its activation; the mixture once per component.
+    units = 2 * sum(shape["hidden"]) + network.num_raw + shape["components"] * shape["dim"]
+    needed = held + 4 * shape["batch"] * (units + shape["features"] + shape["dim"])
+    planned = _planned_bytes(**shape)
+    return lambda: planned / needed
+
+
+def _xla_products(x, weights, extra, updates) -> Callable[[], Any]:
+    first = jnp.asarray(x)
+    table, grads = (None, None) if extra is None else map(jnp.asarray, extra)
+
+    @jax.jit
+    def run(weights, summed):
+        def body(_, carry):
+            weights, summed = carry
+            if table is not None and grads is not None:
+                # Hangs on the last result by one number, or it would be made once for all rounds.
+                summed = (table + summed[0, 0]) @ grads
+            # The products of one step are the matrices of the next: none can be left out.
+            return _chain(jnp.matmul, first, weights), summed
+
+        return jax.lax.fori_loop(0, updates, body, (weights, summed))
+
+    start = [jnp.asarray(weight) for weight in weights]
+    summed = None if table is None or grads is None else jnp.zeros((len(table), grads.shape[1]))
+    return lambda: jax.block_until_ready(run(start, summed))
+
+
+def _blas_products(x, weights, extra, updates) -> Callable[[], Any]:
+    def run():
+        for _ in range(updates):
+            _chain(np.matmul, x, weights)
+            if extra is not None:
+                np.matmul(*extra)
+
+    return run
+
+
+def _chain(matmul, x, weights) -> list[Any]:
+    """Return the products that stand for the gradients of the weights, last product first made."""
+    inputs = [x]
+    for weight in weights:
+        inputs.append(matmul(inputs[-1], weight.T))
+    grad, found = inputs.pop(), []
+    for number in reversed(range(len(weights))):
+        found.append(matmul(grad.T, inputs[number]))
+        if number:
+            grad = matmul(grad, weights[number])
+    return found[::-1]
+
+
+def _network(features, dim, components, hidden, *, separate=False, seed=0) -> MixtureNetwork:
+    return mixture_mlp(
+        features,
+        dim,
+        key=jax.random.key(seed),
+        n_components=components,
+        hidden_sizes=tuple(hidden),
+        separate=separate,
+    )
+
+
+def _network_of(shape: dict[str, Any]) -> MixtureNetwork:
+    return _network(shape["features"], shape["dim"], shape["components"], shape["hidden"])
+
+
+def _varied(shape: dict[str, Any], vary: str, size: int) -> dict[str, Any]:
+    value = [size] * len(shape["hidden"]) if vary == "hidden" else size
+    return {**shape, vary: value}
+
+
+def _planned_bytes(**shape: Any) -> int:
+    """Return arguments, results and scratch of the compiled epochs, less the rows of data."""
+    network = _network_of(shape)
+    x, y = noise(shape["rows"], shape["features"], shape["dim"])
+    data = training.Data(jnp.asarray(x), jnp.asarray(y))
+    plan = training.Plan(batch_size=shape["batch"])
+    found = training.compiled(network, data, plan).memory_analysis()
+    total = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return total - found.alias_size_in_bytes - x.nbytes - y.nbytes
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))

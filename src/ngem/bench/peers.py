@@ -1,0 +1,310 @@
+"""What others do with the same network and batch: PyTorch, Keras, skpro, zuko, NGBoost.
+
+Each library is imported by the function that needs it, so that only its own worker loads it.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..datasets import load_uci, random_split, signed_sine
+from .ours import noise, steps_of
+from .timing import Turn, seconds
+
+#: Passes at most, and passes without improvement before stopping, of peers that have no default.
+EPOCHS, PATIENCE = 300, 30
+
+
+class Rows(NamedTuple):
+    """Rows to learn from and to watch, standardised by the former."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_watched: np.ndarray
+    y_watched: np.ndarray
+
+
+def absent(packages: Sequence[str]) -> list[str]:
+    """Return those of the packages that cannot be imported here."""
+    return [name for name in packages if importlib.util.find_spec(name) is None]
+
+
+def table(name: str, rows: int | None = None) -> Rows:
+    """Return the toy or a UCI set, a fifth of it to watch; the first target only."""
+    if name == "toy":
+        drawn = signed_sine(1250, weight=0.8)
+        x, y = drawn.x, drawn.y
+    else:
+        found = load_uci(name)
+        x, y = found.x, found.y[:, :1]
+    split = random_split(len(x), 0, test=0.2)
+    train, watched = split.train[:rows], split.test[:rows]
+    parts = []
+    for values in (x, y):
+        shift, scale = values[train].mean(axis=0), values[train].std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        parts.append([(values[part] - shift) / scale for part in (train, watched)])
+    return Rows(parts[0][0], parts[1][0], parts[0][1], parts[1][1])
+
+
+def torch_updates(
+    *, compiled: bool = False, rows: int, features: int, batch: int, updates: int, **shape: Any
+) -> Turn:
+    """Return a turn of a plain PyTorch loop with Adam."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    x, y = (torch.as_tensor(part) for part in noise(rows, features, shape["dim"]))
+    network = _torch_network(features, **shape)
+    loss = _torch_nll(network, shape["components"], shape["dim"])
+    step = _torch_step(network, torch.compile(loss) if compiled else loss, 1e-3)
+    epochs, done = steps_of(rows, batch, updates)
+
+    def work(epochs: int) -> None:
+        for _ in range(epochs):
+            for index in torch.randperm(rows).split(batch):
+                step(x[index], y[index])
+
+    work(1)
+    return lambda: seconds(lambda: work(epochs)) / done
+
+
+def keras_updates(
+    *, rows: int, features: int, dim: int, components: int, hidden, batch: int, updates: int
+) -> Turn:
+    """Return a turn of Keras on JAX with the layer and loss of keras-mdn-layer."""
+    x, y = noise(rows, features, dim)
+    model = _keras_model(features, dim, components, hidden)
+    epochs, done = steps_of(rows, batch, updates)
+    work = lambda epochs: model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0)  # noqa: E731
+    work(1)
+    return lambda: seconds(lambda: work(epochs)) / done
+
+
+def skpro_updates(
+    *, rows: int, features: int, dim: int, components: int, hidden, batch: int, updates: int
+) -> Turn:
+    """Return a turn of skpro's mixture density network."""
+    x, y = noise(rows, features, dim)
+    epochs, done = steps_of(rows, batch, updates)
+    fit = _skpro_fit(x, y, components=components, hidden=hidden, batch=batch, epochs=epochs)
+    _skpro_fit(x, y, components=components, hidden=hidden, batch=batch, epochs=1)()
+    return lambda: seconds(fit) / done
+
+
+def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
+    """Return a turn that says when the default estimator is as good as `goal` on watched rows.
+
+    It answers seconds, None where the goal was not reached, and the likelihood at the end.
+    """
+    from ..sklearn import MDNRegressor
+
+    task = table(data, rows)
+
+    def turn(goal: float) -> tuple[float | None, float]:
+        started, best, reached = time.perf_counter(), np.inf, None
+
+        def watch(progress) -> None:
+            nonlocal best, reached
+            best = min(best, progress.validation_nll)
+            if best <= goal:
+                reached = time.perf_counter() - started
+                raise _Reached
+
+        model = MDNRegressor(max_epochs=epochs, callbacks=[watch], random_state=0)
+        with contextlib.suppress(_Reached):
+            model.fit(task.x, task.y[:, 0], eval_set=(task.x_watched, task.y_watched[:, 0]))
+        return reached, float(best)
+
+    return turn
+
+
+def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
+    """Return a turn that fits a peer and says how long its best took, and how good that was."""
+    task = table(data, rows)
+    fit = {
+        "torch": _fit_torch,
+        "zuko": _fit_zuko,
+        "keras": _fit_keras,
+        "skpro": _fit_skpro,
+        "ngboost": _fit_ngboost,
+    }[peer]
+    return lambda: fit(task, epochs or EPOCHS)
+
+
+class _Reached(Exception):
+    """The goal is reached: training may stop."""
+
+
+def _torch_network(features: int, *, hidden: Sequence[int], components: int, dim: int):
+    import torch
+
+    sizes = [features, *hidden]
+    layers: list[Any] = []
+    for fan_in, fan_out in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(fan_in, fan_out), torch.nn.GELU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], components * (1 + 2 * dim)))
+
+
+def _torch_nll(network, components: int, dim: int) -> Callable[..., Any]:
+    import torch
+
+    def loss(x, y):
+        logits, mean, log_scale = network(x).split(
+            [components, components * dim, components * dim], dim=-1
+        )
+        mean, log_scale = (part.unflatten(-1, (components, dim)) for part in (mean, log_scale))
+        z = (y.unsqueeze(-2) - mean) * torch.exp(-log_scale)
+        density = (-0.5 * z**2 - log_scale - 0.9189385).sum(-1)
+        return -torch.logsumexp(torch.log_softmax(logits, dim=-1) + density, dim=-1).mean()
+
+    return loss
+
+
+def _torch_step(network, loss, rate: float) -> Callable[..., None]:
+    import torch
+
+    optimizer = torch.optim.Adam(network.parameters(), lr=rate)
+
+    def step(x, y) -> None:
+        optimizer.zero_grad()
+        loss(x, y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _torch_loop(network, loss, task: Rows, epochs: int) -> tuple[float, float]:
+    """Return when the watched likelihood was best and its value: Adam, batches of 128, patience."""
+    import torch
+
+    x, y, x_watched, y_watched = (torch.as_tensor(part, dtype=torch.float32) for part in task)
+    step = _torch_step(network, loss, 1e-3)
+    started, best, best_epoch, best_time = time.perf_counter(), np.inf, 0, 0.0
+    for epoch in range(epochs):
+        for index in torch.randperm(len(x)).split(128):
+            step(x[index], y[index])
+        with torch.no_grad():
+            now = float(loss(x_watched, y_watched))
+        if now < best:
+            best, best_epoch, best_time = now, epoch, time.perf_counter() - started
+        if epoch - best_epoch >= PATIENCE:
+            break
+    return best_time, best
+
+
+def _fit_torch(task: Rows, epochs: int) -> tuple[float, float]:
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network = _torch_network(task.x.shape[1], hidden=(128, 128), components=5, dim=1)
+    return _torch_loop(network, _torch_nll(network, 5, 1), task, epochs)
+
+
+def _fit_zuko(task: Rows, epochs: int) -> tuple[float, float]:
+    import torch
+
+    mixtures = importlib.import_module("zuko.mixtures")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network = mixtures.GMM(
+        1,
+        task.x.shape[1],
+        components=5,
+        covariance_type="diagonal",
+        hidden_features=(128, 128),
+        activation=torch.nn.GELU,
+    )
+    return _torch_loop(network, lambda x, y: -network(x).log_prob(y).mean(), task, epochs)
+
+
+def _keras_model(features: int, dim: int, components: int, hidden: Sequence[int]):
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    keras = importlib.import_module("keras")
+    mdn = importlib.import_module("keras_mdn_layer")
+    model = keras.Sequential(
+        [
+            keras.Input((features,)),
+            *(keras.layers.Dense(size, activation="gelu") for size in hidden),
+            mdn.MDN(dim, components),
+        ]
+    )
+    loss = mdn.get_mixture_loss_func(dim, components)
+    model.compile(optimizer=keras.optimizers.Adam(1e-3), loss=loss, jit_compile=True)
+    return model
+
+
+def _fit_keras(task: Rows, epochs: int) -> tuple[float, float]:
+    started = time.perf_counter()
+    model = _keras_model(task.x.shape[1], 1, 5, (128, 128))
+    keras = importlib.import_module("keras")
+    times: list[float] = []
+    told = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: times.append(time.perf_counter() - started)
+    )
+    stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=PATIENCE)
+    history = model.fit(
+        task.x,
+        task.y,
+        batch_size=128,
+        epochs=epochs,
+        validation_data=(task.x_watched, task.y_watched),
+        callbacks=[told, stop],
+        verbose=0,
+    )
+    watched = history.history["val_loss"]
+    best = int(np.argmin(watched))
+    return times[best], float(watched[best])
+
+
+def _skpro_fit(x, y, *, components: int, hidden, batch: int, epochs: int) -> Callable[[], Any]:
+    import torch
+
+    mdn = importlib.import_module("skpro.regression.mdn")
+    frame = importlib.import_module("pandas").DataFrame
+    torch.set_num_threads(1)
+    model = mdn.MDNRegressor(
+        n_gaussians=components,
+        hidden_dims=list(hidden),
+        activation=torch.nn.GELU,
+        epochs=epochs,
+        lr=1e-3,
+        batch_size=batch,
+        device="cpu",
+        random_state=0,
+    )
+    return lambda: model.fit(frame(x), frame(y))
+
+
+def _fit_skpro(task: Rows, epochs: int) -> tuple[float, float]:
+    frame = importlib.import_module("pandas").DataFrame
+    fit = _skpro_fit(task.x, task.y, components=5, hidden=(128, 128), batch=128, epochs=epochs)
+    started = time.perf_counter()
+    model = fit()
+    taken = time.perf_counter() - started
+    density = model.predict_proba(frame(task.x_watched)).log_pdf(frame(task.y_watched))
+    return taken, -float(np.mean(np.asarray(density)))
+
+
+def _fit_ngboost(task: Rows, epochs: int) -> tuple[float, float]:
+    ngboost = importlib.import_module("ngboost")
+    started = time.perf_counter()
+    model = ngboost.NGBRegressor(n_estimators=epochs, verbose=False, random_state=0).fit(
+        task.x,
+        task.y[:, 0],
+        X_val=task.x_watched,
+        Y_val=task.y_watched[:, 0],
+        early_stopping_rounds=PATIENCE,
+    )
+    taken = time.perf_counter() - started
+    found = model.pred_dist(task.x_watched, max_iter=model.best_val_loss_itr)
+    return taken, -float(np.mean(found.logpdf(task.y_watched[:, 0])))

@@ -1,0 +1,178 @@
+"""The table of all rows: run, printed, saved as JSON, shown again, drawn."""
+
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from .. import __version__
+from ..repro.report import markdown, progress_bar
+from .measure import Figure, measure
+from .rows import choose
+from .workers import Local, Processes
+
+#: Packages whose versions matter to a figure.
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "keras",
+    "keras-mdn-layer",
+    "skpro",
+    "zuko",
+    "ngboost",
+)
+
+COLUMNS = ("row", "target", "median", "quartiles", "met", "parts and notes")
+
+
+def bench(names: list[str], *, smoke: bool, out: Path | None, console: Console) -> bool:
+    """Measure rows, print and save their table; return whether all went well."""
+    rows = choose(names, smoke=smoke)
+    facts = machine()
+    pool = Local() if smoke else Processes()
+    figures: list[Figure] = []
+    with progress_bar(console, "rows", disable=not console.is_terminal) as progress:
+        task = progress.add_task("bench", total=len(rows))
+        try:
+            for row in rows:
+                progress.update(task, description=row.name)
+                figures.append(measure(row, pool, smoke=smoke))
+                progress.advance(task)
+                if out is not None:  # after each row, so that a long run is never lost
+                    save(out, figures, facts, smoke=smoke)
+        finally:
+            pool.close()
+    console.print(_rich([figure.as_dict() for figure in figures]))
+    if out is not None and draw_growth(load(out), out.with_suffix(".png")):
+        console.print(f"growth drawn in {out.with_suffix('.png')}")
+    return not any(figure.failed for figure in figures)
+
+
+def machine() -> dict[str, Any]:
+    """Return what of the machine bears on speed, without names or places."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "processor": _processor(),
+        "memory_gb": round(memory / 2**30, 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "load_at_start": round(os.getloadavg()[0], 2),
+    }
+
+
+def save(
+    path: Path, figures: Sequence[Figure], facts: dict[str, Any], *, smoke: bool = False
+) -> None:
+    """Write the table with versions and facts of the machine."""
+    versions = {"ngem": __version__}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name).split("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    report = {
+        "smoke": smoke,
+        "versions": versions,
+        "machine": facts,
+        "rows": [figure.as_dict() for figure in figures],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return a saved table.
+
+    Raises:
+        ValueError: If the file is not one.
+    """
+    try:
+        report = json.loads(path.read_text())
+    except json.JSONDecodeError:
+        report = None
+    if not isinstance(report, dict) or not {"rows", "machine", "versions"} <= set(report):
+        raise ValueError(
+            f"expected a table that ngem bench --out wrote, got {path}; make one first."
+        )
+    return report
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """Return a saved table for a document."""
+    facts, versions = report["machine"], report["versions"]
+    head = (
+        f"{facts['processor']}, {facts['cores']} cores, {facts['memory_gb']:g} GB; load at the "
+        f"start {facts['load_at_start']:g}; Python {facts['python']}, "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + "."
+    )
+    if report["smoke"]:
+        head += " A smoke run: tiny shapes, no measurement."
+    return "\n".join([head, "", *markdown([list(COLUMNS), *map(_cells, report["rows"])])])
+
+
+def draw_growth(report: dict[str, Any], path: Path) -> bool:
+    """Draw time and memory against each size; return whether there was anything to draw."""
+    curves: dict[str, dict[str, tuple[list[int], list[float], float]]] = {}
+    for row in report["rows"]:
+        if row["kind"] == "slope" and row["value"] is not None:
+            _, what, vary = row["name"].split("/")
+            sizes = [int(label.split()[-1]) for label in row["parts"]]
+            curves.setdefault(what, {})[vary] = (sizes, [*row["parts"].values()], row["value"])
+    if not curves:
+        return False
+    from ..plotting import growth
+
+    growth(curves, path)
+    return True
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    parts = "; ".join(f"{name} {_amount(v, row['unit'])}" for name, v in row["parts"].items())
+    if row["kind"] == "slope":
+        parts = ""
+    more = ". ".join(text for text in (parts, row["note"]) if text)
+    if row["value"] is None:
+        return [row["name"], row["target"], "", "", "", more]
+    verdict = {True: "yes", False: "no", None: ""}[row["met"]]
+    spread = f"{row['low']:.2f} to {row['high']:.2f}"
+    return [row["name"], row["target"], f"{row['value']:.2f}", spread, verdict, more]
+
+
+def _amount(value: float, unit: str) -> str:
+    """Return a time or a size in a unit that suits it."""
+    if unit != "s":
+        return f"{value:.4g} {unit}".strip()
+    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def _rich(rows: Sequence[dict[str, Any]]) -> RichTable:
+    table = RichTable(title="ngem bench: medians and quartiles of ratios")
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")
+    colours = {True: "green", False: "red", None: ""}
+    for row in rows:
+        table.add_row(*_cells(row), style=colours[row["met"]])
+    return table
+
+
+def _processor() -> str:
+    """Return the model of the processor, where the system tells."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

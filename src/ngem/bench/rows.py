@@ -1,0 +1,423 @@
+"""What is measured, as data: each row with its target, its sides and how they are compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .workers import Side
+
+#: Table 10's three settings: shapes of the training rows, batch sizes, and two networks of 2 x 128.
+TABLE10: dict[str, dict[str, Any]] = {
+    "kin8nm": {"rows": 6554, "features": 8, "dim": 1, "batch": 128},
+    "energy": {"rows": 614, "features": 8, "dim": 2, "batch": 16},
+    "housing": {"rows": 405, "features": 13, "dim": 1, "batch": 32},
+}
+_TWO_NETWORKS = {"components": 3, "hidden": (128, 128), "separate": True}
+
+#: One network of Table 10 at kin8nm's shape, as most libraries would build it.
+ONE_NETWORK = {**TABLE10["kin8nm"], "components": 3, "hidden": (128, 128)}
+
+#: Table 8.
+TWO_SINUSOIDS = {
+    "rows": 2000,
+    "features": 1,
+    "dim": 1,
+    "components": 2,
+    "hidden": (128, 128, 128, 128),
+    "batch": 128,
+}
+
+#: Table 9, fewer images: a step does not see how many there are.
+MNIST = {
+    "rows": 5120,
+    "features": 10,
+    "dim": 784,
+    "hidden": (128, 128, 128, 128),
+    "batch": 256,
+    "labels": 10,
+}
+
+#: Where growth starts from, and how far each size goes.
+BASE = {"rows": 4096, "features": 8, "dim": 4, "components": 4, "hidden": (128, 128), "batch": 128}
+GROWTH: dict[str, tuple[int, ...]] = {
+    "components": (2, 4, 8, 16, 32, 64),
+    "dim": (2, 4, 8, 16, 32, 64),
+    "rows": (1024, 2048, 4096, 8192, 16384, 32768),
+    "batch": (32, 64, 128, 256, 512, 1024),
+    "hidden": (32, 64, 128, 256, 512),
+}
+
+#: Tiny shapes for a look at whether everything works.
+_TINY = {"rows": 64, "hidden": (8,), "batch": 16, "updates": 4}
+_TINY_MNIST = {**_TINY, "dim": 6}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What we ask of a figure; without a bound it is there to be read."""
+
+    bound: str = ""
+    value: float = float("nan")
+
+    def __str__(self) -> str:
+        return f"{self.bound} {self.value:g}" if self.bound else "-"
+
+    def met(self, figure: float) -> bool | None:
+        """Return whether a figure, as it is printed, reaches the target."""
+        if not self.bound:
+            return None
+        figure = round(figure, 2)
+        return figure <= self.value if self.bound == "at most" else figure >= self.value
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: Group and case, such as "step/kin8nm".
+        how: What the figure is, in words.
+        target: What we ask of it.
+        sides: Ours first, then whom it is compared with; for growth, ours at each size.
+        kind: "ratio" of times, ours to theirs; "speedup", theirs to ours; "value", ours alone;
+            "slope" over `sizes`; "reach", a speedup in time to the same likelihood.
+        unit: Of a "value", or of the parts of other kinds.
+        sizes: Of a "slope".
+        repeats: Rounds of turns.
+        data: The data set that must be here, if any.
+        small: What a smoke run sets otherwise.
+    """
+
+    name: str
+    how: str
+    target: Target
+    sides: tuple[Side, ...]
+    kind: str = "ratio"
+    unit: str = "s"
+    sizes: tuple[int, ...] = ()
+    repeats: int = 15
+    data: str | None = None
+    small: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """The part of the name that rows of one kind share."""
+        return self.name.split("/")[0]
+
+
+def _at_most(value: float) -> Target:
+    return Target("at most", value)
+
+
+def _at_least(value: float) -> Target:
+    return Target("at least", value)
+
+
+def _against_nll(label: str, builder: str, **settings: Any) -> tuple[Side, Side]:
+    return (
+        Side(f"ngem, {label}", builder, {"objective": "ngem", **settings}),
+        Side(f"nll, {label}", builder, {"objective": "nll", **settings}),
+    )
+
+
+def _step_rows() -> list[Row]:
+    shapes = {name: {**shape, **_TWO_NETWORKS} for name, shape in TABLE10.items()}
+    shapes["two-sinusoids"] = TWO_SINUSOIDS
+    rows = [
+        Row(
+            f"step/{name}",
+            "whole training step, nGEM / NLL, one thread",
+            _at_most(1.0),
+            _against_nll("a step", "ours:train", updates=1000, **shape),
+            # One network, as in other rows: compiled once for all of them.
+            small={**_TINY, "separate": False},
+        )
+        for name, shape in shapes.items()
+    ]
+    for components in (3, 10, 20):
+        sides = _against_nll("a step", "ours:train", updates=40, components=components, **MNIST)
+        rows.append(
+            Row(
+                f"step/mnist-{components}",
+                "whole training step, nGEM / NLL, one thread",
+                _at_most(1.0),
+                sides,
+                small=_TINY_MNIST,
+            )
+        )
+    return rows
+
+
+def _loss_rows() -> list[Row]:
+    return [
+        Row(
+            f"loss/K={components},D={dim}",
+            "loss and gradient alone, nGEM / NLL, one thread",
+            _at_most(1.0),
+            _against_nll("a call", "ours:loss", components=components, dim=dim, calls=2000),
+            small={"calls": 2, "components": 2, "dim": 2},
+        )
+        for components in (1, 3, 10, 50, 200)
+        for dim in (1, 2, 16, 784)
+    ]
+
+
+def _bare_rows() -> list[Row]:
+    large = {**ONE_NETWORK, "hidden": (512,) * 4}
+    mnist = {**MNIST, "components": 10}
+    cases = {
+        "2x128": (2.0, {**ONE_NETWORK, "updates": 1000}, {}),
+        "4x512": (1.3, {**large, "updates": 50}, {}),
+        "mnist": (1.3, {**mnist, "updates": 20}, {"distinct": True}),
+        "mnist-conditions": (None, {**mnist, "updates": 40}, {"conditions": True}),
+    }
+    rows = []
+    for name, (bound, shape, more) in cases.items():
+        distinct = {"distinct": True} if "distinct" in more else {}
+        rows.append(
+            Row(
+                f"bare/{name}",
+                "our step / its bare matrix products, the better of XLA and NumPy, one thread",
+                Target() if bound is None else _at_most(bound),
+                (
+                    Side("our step", "ours:train", {**shape, **distinct}),
+                    Side("products", "ours:products", {**shape, **more}),
+                ),
+                small=_TINY_MNIST if "mnist" in name else _TINY,
+            )
+        )
+    return rows
+
+
+def _update_rows() -> list[Row]:
+    shape = {**ONE_NETWORK, "updates": 2000}
+    peers = {
+        "torch": (8.0, "eager PyTorch", "torch_updates", {}, ("torch",)),
+        "torch-compile": (1.0, "torch.compile", "torch_updates", {"compiled": True}, ("torch",)),
+        "keras": (1.0, "Keras on JAX", "keras_updates", {}, ("keras", "keras_mdn_layer")),
+        "skpro": (1.0, "skpro", "skpro_updates", {}, ("skpro", "torch")),
+    }
+    return [
+        Row(
+            f"updates/{name}",
+            f"updates a second, ours / {label}, one thread each",
+            _at_least(bound),
+            (
+                Side("ngem, an update", "ours:train", shape),
+                Side(
+                    f"{label}, an update",
+                    f"peers:{builder}",
+                    {**shape, **more},
+                    process=name,
+                    needs=needs,
+                ),
+            ),
+            kind="speedup",
+            repeats=9,
+            small=_TINY,
+        )
+        for name, (bound, label, builder, more, needs) in peers.items()
+    ]
+
+
+def _seed_rows() -> list[Row]:
+    shape = {**ONE_NETWORK, "updates": 1000, "seeds": 5}
+    together = Side("five together", "ours:train", {**shape, "together": True}, threads=None)
+    return [
+        Row(
+            f"seeds/{name}",
+            f"five seeds side by side against one after the other, {words}",
+            target,
+            (together, Side("in sequence", "ours:train", shape, threads=threads)),
+            kind="speedup",
+            repeats=9,
+            small={**_TINY, "seeds": 2},
+        )
+        for name, words, target, threads in (
+            ("sequence", "all threads", _at_least(1.7), None),
+            ("one-thread", "the latter on one thread", Target(), 1),
+        )
+    ]
+
+
+def _condition_rows() -> list[Row]:
+    shape = {**MNIST, "components": 3, "updates": 60}
+    return [
+        Row(
+            "conditions/mnist",
+            "an epoch of inverse MNIST, ten labels seen as ten conditions against not, one thread",
+            _at_least(5.0),
+            (
+                Side("repeated conditions", "ours:train", shape),
+                Side("without", "ours:train", {**shape, "distinct": True}),
+            ),
+            kind="speedup",
+            repeats=9,
+            small=_TINY_MNIST,
+        )
+    ]
+
+
+def _fit_rows() -> list[Row]:
+    peers = {
+        "torch": ("torch",),
+        "zuko": ("zuko", "torch"),
+        "keras": ("keras", "keras_mdn_layer"),
+        "skpro": ("skpro", "torch"),
+        "ngboost": ("ngboost",),
+    }
+    return [
+        Row(
+            f"fit/{data}/{peer}",
+            f"time to {peer}'s best validation likelihood: theirs / ours, programs compiled before",
+            _at_least(1.0),
+            (
+                Side("ngem", "peers:fit_ours", {"data": data}, process=f"fit-{data}"),
+                Side(
+                    peer,
+                    "peers:fit_peer",
+                    {"data": data, "peer": peer},
+                    process=peer,
+                    needs=needs,
+                ),
+            ),
+            kind="reach",
+            repeats=5,
+            data=None if data == "toy" else data,
+            small={"rows": 60, "epochs": 2},
+        )
+        for data in ("toy", "kin8nm", "energy", "housing")
+        for peer, needs in peers.items()
+    ]
+
+
+def _prediction_rows() -> list[Row]:
+    peers = {"scipy": (200, "a loop over scipy", ("scipy",)), "skpro": (1000, "skpro", ("skpro",))}
+    return [
+        Row(
+            f"predict/{question}/{peer}",
+            f"{question} of a million rows, K = 10, all threads, against {label} "
+            f"(reckoned from {sample:,} rows)",
+            _at_least(50.0),
+            (
+                Side("ngem, a row", "predictions:answer_ours", settings, threads=None),
+                Side(
+                    f"{label}, a row",
+                    f"predictions:answer_{peer}",
+                    settings,
+                    threads=None,
+                    process=peer,
+                    needs=needs,
+                ),
+            ),
+            kind="speedup",
+            repeats=5,
+            small={"rows": 50, "sample": 3},
+        )
+        for question in ("quantile", "cdf", "crps", "sample")
+        for peer, (sample, label, needs) in peers.items()
+        for settings in [
+            {"question": question, "components": 10, "rows": 1_000_000, "sample": sample}
+        ]
+    ]
+
+
+def _start_rows() -> list[Row]:
+    shape = {"rows": 1000, "features": 8}
+    cases = (
+        ("warm", "first epoch of MDNRegressor().fit the second time", "warm", _at_most(0.2)),
+        ("cold", "first epoch of MDNRegressor().fit in a new process", "cold", _at_most(6.0)),
+        ("import", "of that, Python and imports", "bare_import", Target()),
+    )
+    return [
+        Row(
+            f"start/{name}",
+            f"{words}, 1,000 rows",
+            target,
+            (Side(name, f"start:{builder}", shape, threads=None),),
+            kind="value",
+            repeats=5,
+            small={"rows": 40, "features": 2},
+        )
+        for name, words, builder, target in cases
+    ]
+
+
+def _growth_rows() -> list[Row]:
+    rows = []
+    for vary, sizes in GROWTH.items():
+        # A weight matrix grows with the square of the width: linear in its numbers is quadratic.
+        bound = _at_most(2.0 if vary == "hidden" else 1.0)
+        for what, builder, unit, repeats, more in (
+            ("time", "step_growth", "s", 5, {"updates": 200}),
+            ("memory", "step_memory", "B", 1, {}),
+        ):
+            sides = tuple(
+                Side(
+                    f"{vary} {size}",
+                    f"ours:{builder}",
+                    {**BASE, **more, "vary": vary, "size": size},
+                )
+                for size in sizes
+            )
+            rows.append(
+                Row(
+                    f"growth/{what}/{vary}",
+                    f"slope of a step's {what} against {vary} on logarithmic axes",
+                    bound,
+                    sides,
+                    kind="slope",
+                    unit=unit,
+                    sizes=sizes,
+                    repeats=repeats,
+                    small={k: v for k, v in _TINY.items() if k in {**BASE, **more} and k != vary},
+                )
+            )
+    rows.append(
+        Row(
+            "growth/memory/share",
+            "planned memory of a step / parameters, state and one batch's activations",
+            _at_most(1.5),
+            (Side("share", "ours:memory_share", BASE),),
+            kind="value",
+            unit="",
+            repeats=1,
+            small={k: v for k, v in _TINY.items() if k in BASE},
+        )
+    )
+    return rows
+
+
+ROWS: tuple[Row, ...] = (
+    *_step_rows(),
+    *_loss_rows(),
+    *_bare_rows(),
+    *_update_rows(),
+    *_seed_rows(),
+    *_condition_rows(),
+    *_fit_rows(),
+    *_prediction_rows(),
+    *_start_rows(),
+    *_growth_rows(),
+)
+
+
+def choose(names: list[str], *, smoke: bool = False) -> list[Row]:
+    """Return rows by name or by the beginning of it; all where none is named.
+
+    A smoke run of everything takes the first row of each group, which shows whether it works.
+    """
+    unknown = [name for name in names if not any(_begins(row, name) for row in ROWS)]
+    if unknown:
+        groups = ", ".join(dict.fromkeys(row.group for row in ROWS))
+        raise ValueError(
+            f"expected names of rows, got {', '.join(unknown)}; try one of {groups}, or a row such "
+            f"as {ROWS[0].name}."
+        )
+    if smoke and not names:
+        return list({row.group: row for row in reversed(ROWS)}.values())[::-1]
+    return [row for row in ROWS if not names or any(_begins(row, name) for name in names)]
+
+
+def _begins(row: Row, name: str) -> bool:
+    return row.name == name or row.name.startswith(name.rstrip("/") + "/")
