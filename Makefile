@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -26,6 +26,9 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/updates_per_second.py
 	$(BIN)/python benchmarks/peers_toy.py
 	$(BIN)/python benchmarks/torch_loss.py
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
