@@ -22,7 +22,9 @@ def draw(names: list[str], y: np.ndarray, quantiles: np.ndarray, path: Path) -> 
             low, median, high = quantiles[..., column].T
             order = np.argsort(median)
             place = np.arange(len(order))
-            ax.vlines(place, low[order], high[order], color="#cc3311", alpha=0.35, lw=2, label="90%")
+            ax.vlines(
+                place, low[order], high[order], color="#cc3311", alpha=0.35, lw=2, label="90%"
+            )
             ax.plot(place, median[order], ".", color="#cc3311", ms=3, label="median")
             ax.plot(place, y[order, column], ".", color="black", ms=3, label="truth")
             ax.set(xlabel="test rows, by median", ylabel=f"{name} load")
