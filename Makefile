@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -23,6 +23,9 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.bench
 	$(BIN)/ngem bench --out out/bench.json
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,22 @@
+"""What MkDocs does besides: lists every report of a run on the page of results."""
+
+from pathlib import Path
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Put one line per report where the page of results asks for them."""
+    if page.file.src_uri != "results/index.md":
+        return markdown
+    reports = sorted(Path(config.docs_dir, "results").glob("*/report.md"), key=_by_number)
+    return markdown.replace("<!-- reports -->", "\n".join(map(_line, reports)))
+
+
+def _by_number(report: Path) -> tuple[str, int]:
+    """Return a key that puts fig2 before fig10."""
+    word = report.parent.name.rstrip("0123456789")
+    return word, int(report.parent.name[len(word) :] or 0)
+
+
+def _line(report: Path) -> str:
+    title = report.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+    return f"- [{title}]({report.parent.name}/report.md)"
