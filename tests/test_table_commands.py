@@ -219,11 +219,11 @@ def test_gaps_are_imputed_where_the_model_learned_it(here, tmp_path):
 
 
 def test_several_targets_and_options(here, tmp_path):
-    options = ("--covariance", "full", "--objective", "nll", "--seed", "3", "--quiet")
+    options = ("--covariance", "logistic", "--objective", "nll", "--seed", "3", "--quiet")
     command = ("fit", here / "train.csv", "--target", "price,size", *TINY, *options)
     assert succeed(*command, "--out", tmp_path / "model").output == ""
     model = MDNRegressor.load(tmp_path / "model")
-    assert (model.covariance, model.objective, model.n_components) == ("full", "nll", 2)
+    assert (model.covariance, model.objective, model.n_components) == ("logistic", "nll", 2)
     assert model.table_ is not None
     assert model.table_.targets == ("price", "size")
     found = json.loads(succeed("evaluate", tmp_path / "model", here / "test.csv", "--json").stdout)
@@ -508,6 +508,6 @@ def test_the_page_runs(data_dir, tmp_path, monkeypatch):
         fixed = ("Table", "Features", "Targets", "Split", "On", "Predictions", "Model")
         for line in printed.splitlines():
             # Of the other lines only how they begin, before what training decides.
-            assert (line if line.startswith(fixed) else line[:8]) in said
+            assert (line if line.startswith(fixed) else line[:6]) in said
     columns = ["resistance", "resistance_mean", "resistance_q0.05", "resistance_q0.5"]
     assert list(pd.read_csv("predicted.csv"))[:4] == columns

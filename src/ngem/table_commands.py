@@ -451,7 +451,7 @@ def _score_lines(scores: dict[str, Any]) -> Iterator[str]:
             f"{float(share):.0%} intervals hold {found:.0%}"
             for share, found in told["coverage"].items()
         )
-        yield f"  {name}: RMSE {told['rmse']:.4g}, CRPS {told['crps']:.4g}; {shares} of the rows"
+        yield f"  {name}: RMSE {told['rmse']:.4g}, {_crps(told['crps'])}; {shares} of the rows"
         yield (
             f"  {name}: calibration {told['calibration']} (PIT uniformity p = "
             f"{told['pit_p_value']:.2g})"
@@ -467,3 +467,7 @@ def _trial_line(
         f"{limit.progress(trial.number, time.perf_counter() - started)}: K = {components}, width "
         f"{sizes[0]}, rate {rate:.2g}: {score}; best so far {best.nll:.3f} (trial {best.number})"
     )
+
+
+def _crps(value: float | None) -> str:
+    return "no CRPS of these components" if value is None else f"CRPS {value:.4g}"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from .metrics import pit_uniformity
 from .prediction import Model
 from .preprocessing import no_scaling
 
@@ -22,7 +23,8 @@ class RowScores(NamedTuple):
 
     Attributes:
         nll: Negative log density of all targets together, (rows,).
-        crps: Continuous ranked probability score of each target, (rows, dim).
+        crps: Continuous ranked probability score of each target, (rows, dim); NaN for components
+            that have no closed form of it.
         error: Mean less target, (rows, dim).
         pit: Probability of a value below the target, (rows, dim); even if calibrated.
     """
@@ -39,7 +41,10 @@ def score_rows(model: Model, x: np.ndarray, y: np.ndarray) -> RowScores:
     mixture = replace(model, targets=no_scaling(y.shape[1])).mixture(x)
     scaled = jnp.asarray(model.targets.forward(y), mixture.logits.dtype)
     marginals = [(mixture.marginal(i), scaled[:, i : i + 1]) for i in range(y.shape[1])]
-    crps = np.stack([marginal.crps(column) for marginal, column in marginals], axis=1)
+    if mixture.family.has_mean_distance:
+        crps = np.stack([marginal.crps(column) for marginal, column in marginals], axis=1)
+    else:
+        crps = np.full(y.shape, np.nan)
     pit = np.stack([marginal.cdf(column) for marginal, column in marginals], axis=1)
     error = model.mean(x) - y
     crps = crps.astype(np.float64) * model.targets.scale
@@ -60,7 +65,7 @@ def summarise(scores: RowScores, model: Model, targets: Sequence[str]) -> dict[s
         "nll_standardised": nll - model.targets.log_volume,
         "targets": {
             name: {
-                "crps": float(np.mean(scores.crps[:, index])),
+                "crps": _known(np.mean(scores.crps[:, index])),
                 "rmse": float(np.sqrt(np.mean(scores.error[:, index] ** 2))),
                 "coverage": {
                     f"{share:g}": coverage(scores.pit[:, index], share) for share in COVERAGES
@@ -72,6 +77,10 @@ def summarise(scores: RowScores, model: Model, targets: Sequence[str]) -> dict[s
     }
 
 
+def _known(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
 def coverage(pit: np.ndarray, share: float) -> float:
     """Return how many of the targets lie in their equal-tailed interval of a given probability."""
     return float(np.mean(np.abs(pit - 0.5) <= share / 2))
@@ -79,12 +88,9 @@ def coverage(pit: np.ndarray, share: float) -> float:
 
 def calibration(pit: np.ndarray) -> dict[str, Any]:
     """Return the Kolmogorov-Smirnov test of an even PIT, and what it means in words."""
-    from scipy.stats import kstest
-
-    test = kstest(pit, "uniform")
-    p_value = float(test.pvalue)
+    distance, p_value = pit_uniformity(pit)
     return {
-        "pit_distance": float(test.statistic),
+        "pit_distance": distance,
         "pit_p_value": p_value,
         "calibration": _verdict(pit, p_value),
     }

@@ -128,6 +128,11 @@ class AbstractFamily(abc.ABC):
     def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
         """Return the inverse of `cdf`."""
 
+    @property
+    def has_mean_distance(self) -> bool:
+        """Whether `mean_distance`, and with it the CRPS of a mixture, has a closed form."""
+        return type(self).mean_distance is not AbstractFamily.mean_distance
+
     def mean_distance(
         self, offset: Float[Array, "..."], scale: Float[Array, "..."]
     ) -> Float[Array, "..."]:
