@@ -16,7 +16,7 @@ LAYERS = [
     ["cli"],
     ["demo", "data_command", "table_commands"],
     ["bench"],
-    ["repro", "tuning"],
+    ["html_report", "repro", "tuning"],
     ["conformal"],
     ["plotting", "scorers", "sklearn"],
     ["model_files", "diagnostics", "conversion", "table_scores"],

@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 # Long enough to learn something, short enough for a test.
-EPOCHS = 40
+EPOCHS = 10
 
 
 @pytest.fixture(autouse=True)

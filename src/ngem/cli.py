@@ -245,6 +245,27 @@ def evaluate(
 
 
 @app.command()
+def report(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    missing: OtherMissing = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write one self-contained page: densities, intervals, calibration, and the rows that surprise.
+
+    Example: ngem report energy.ngem test.csv --out report.html
+    """
+    with _readable_errors(debug=debug):
+        from . import table_commands as commands
+
+        voice = commands.Voice(quiet, as_json)
+        commands.report(model, data, out=out, missing=missing, voice=voice)
+
+
+@app.command()
 def tune(
     data: Data,
     target: Target,

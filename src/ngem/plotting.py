@@ -1,7 +1,8 @@
 """Pictures; matplotlib appears here only."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +38,19 @@ STYLE: dict[str, Any] = {
 }
 
 
+_DARK = {
+    "figure.facecolor": "#16191d",
+    "axes.facecolor": "#16191d",
+    "savefig.facecolor": "#16191d",
+    "text.color": "#e6e6e6",
+    "axes.labelcolor": "#e6e6e6",
+    "axes.edgecolor": "#a0a0a0",
+    "xtick.color": "#c8c8c8",
+    "ytick.color": "#c8c8c8",
+    "lines.color": "#e6e6e6",
+}
+
+
 @contextlib.contextmanager
 def styled_figure(
     rows: int,
@@ -59,6 +73,20 @@ def styled_figure(
         layout = ConstrainedLayoutEngine(rect=(0.01, 0, 0.98, top), hspace=0.08)
         figure = Figure(figsize=size, layout=layout)
         yield figure, np.asarray(figure.subplots(rows, columns, squeeze=False, **settings))
+
+
+def png(
+    draw: Callable[[Axes], Any], size: tuple[float | int, float | int], *, dark: bool = False
+) -> bytes:
+    """Return a drawing in our style as a PNG file, for a light page or a dark one."""
+    with (
+        mpl.rc_context(cast(Any, _DARK if dark else {})),
+        styled_figure(1, 1, size) as (figure, axes),
+    ):
+        draw(axes[0, 0])
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
 
 
 def caption(ax: Axes, text: str, height: float = 1.03) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import _settings, table_scores, tables, tuning
+from . import _settings, files, html_report, table_scores, tables, tuning
 from ._choices import check_choice
 from ._errors import check_fraction
 from .prediction import Model
@@ -234,6 +234,26 @@ def evaluate(model: Path, path: Path, *, missing: str | None, voice: Voice) -> N
     voice.say(f"On the {found['rows']:,} rows of {path.name}{gaps}:")
     voice.say("\n".join(_score_lines(found)))
     voice.result(found)
+
+
+def report(model: Path, path: Path, *, out: Path, missing: str | None, voice: Voice) -> None:
+    """Write one page about a model and rows whose targets are known."""
+    estimator, schema = _load_model(model, missing)
+    _check_place(out, model, path)
+    rows = tables.read(path, schema, rows=0)
+    columns, place = {}, 0
+    for column in schema.features:
+        columns[column.name] = list(range(place, place + len(column.inputs)))
+        place += len(column.inputs)
+    page = html_report.make_report(
+        estimator,
+        html_report.Table(rows.x, rows.y, columns, list(schema.targets)),
+        title=f"{', '.join(schema.targets)}: {model.name} on {path.name}",
+        repeat=f"ngem report {model.name} {path.name} --out {out.name}",
+    )
+    files.replace(out, page.encode())
+    voice.say(f"Report written to {out}")
+    voice.result({"report": str(out), "rows": len(rows.x)})
 
 
 def load_table(source: Source, voice: Voice) -> Loaded:
