@@ -1,6 +1,7 @@
 """Specs as data, results that survive interruption, and the whole command at the smoke budget."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -124,6 +125,13 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path, monkeypatc
     assert [r["value"] for r in results.select()] == [0, 1, 4, 9]
     assert 0 not in FakeExperiment.ran[before:]
     assert 1 not in FakeExperiment.ran[before:]
+
+
+def test_runs_side_by_side_have_one_thread_each(monkeypatch):
+    monkeypatch.setenv("NPROC", "3")
+    with runner._pool(2) as pool:
+        assert pool.submit(os.getenv, "NPROC").result() == "1"
+    assert os.environ["NPROC"] == "3"
 
 
 def test_results_of_other_settings_are_neither_continued_nor_lost(tmp_path):

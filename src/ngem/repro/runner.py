@@ -55,7 +55,8 @@ def run(
     units = module.units(settings)
     waiting = [unit for unit in units if not results.has(unit)]
     report(len(units) - len(waiting), len(units))
-    alone = getattr(module, "ALONE", False) or len(waiting) < 2
+    # To start processes takes longer than all runs of a smoke test.
+    alone = getattr(module, "ALONE", False) or len(waiting) < 2 or spec.budget == "smoke"
     with _pool(1 if alone else workers) as pool:
         futures = {pool.submit(_timed, spec.experiment, settings, unit): unit for unit in waiting}
         for future in as_completed(futures):
