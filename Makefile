@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 # One thread of XLA per test process: there are as many of those as cores.
 test: export NPROC ?= 1
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
