@@ -136,6 +136,7 @@ def test_the_tour_runs(capsys):
     assert Path("quantiles.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["choosing.md", "troubleshooting.md"])
 def test_the_guides_run(page, capsys):
     x, y = waves()
@@ -148,6 +149,7 @@ def test_the_guides_run(page, capsys):
         assert re.search(r"^6\.9\d", printed, re.M)
 
 
+@pytest.mark.slow
 def test_the_migration_notes_run():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     torch.manual_seed(0)
@@ -193,6 +195,7 @@ def test_energy(tmp_path, monkeypatch, capsys, data_dir):
     assert (tmp_path / "new/energy.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_two_sinusoids(tmp_path, monkeypatch, capsys):
     printed = example("two_sinusoids.py", tmp_path, monkeypatch, capsys, "--objective", "ngem")
     tails, smallest = numbers(printed, r"length (\d+\.\d+)")
