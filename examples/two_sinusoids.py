@@ -11,18 +11,13 @@ import numpy as np
 
 from ngem import MDNRegressor
 from ngem.datasets import two_sinusoids
+from ngem.metrics import coverage
 from ngem.plotting import caption, component_bands, styled_figure
 
 
 def length(regions: np.ndarray) -> float:
     """Return how long the regions are in the mean, all their pieces together."""
     return float(np.nansum(regions[..., 1] - regions[..., 0], axis=-1).mean())
-
-
-def covered(regions: np.ndarray, y: np.ndarray) -> float:
-    """Return the share of targets inside; a piece that is not there holds none."""
-    inside = (regions[..., 0] <= y) & (y <= regions[..., 1])
-    return float(inside.any(axis=-1).mean())
 
 
 def draw(model: MDNRegressor, x: np.ndarray, y: np.ndarray, path: Path) -> None:
@@ -69,7 +64,7 @@ def main() -> None:
     print(f"effective components {model.diagnostics_['effective_components']:.2f} of 2")
     for kind in ("equal-tailed", "hdr"):
         regions = model.predict_interval(test.x, 0.9, kind=kind)[:, 0]
-        share = covered(regions, test.y)
+        share = coverage(regions, test.y[:, 0])
         print(f"{kind}: length {length(regions):.2f}, holds {share:.1%} of new rows")
 
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -222,7 +222,6 @@ def test_distinct_conditions_do_not_repeat():
 
 @pytest.mark.trains
 @pytest.mark.filterwarnings("default")  # of the libraries that are measured
-@pytest.mark.slow
 def test_a_smoke_run_goes_through(tmp_path):
     out = tmp_path / "bench.json"
     result = run("--smoke", "--out", str(out))

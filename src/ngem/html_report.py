@@ -14,6 +14,7 @@ import numpy as np
 from . import __version__, metrics, plotting
 from .mixture import Mixture
 from .sklearn import MDNRegressor
+from .table_scores import RowScores, coverage, score_rows
 
 #: Rows that pictures and importances are made from; scores use all of them.
 _SHOWN = 400
@@ -61,18 +62,20 @@ def make_report(model: MDNRegressor, table: Table, *, title: str, repeat: str = 
         repeat: The command that makes the same model again, if there is one.
     """
     mixture = model.predict_distribution(table.x)
+    scores = score_rows(model.model_, table.x, table.y)
     importance = importances(model, table)
     sections = [
-        _section("Summary", _summary(model, table, mixture)),
+        _section("Summary", _summary(model, table, mixture, scores)),
         _section("The data", _data(table)),
         _section("Training", _picture(_convergence(model))),
         _section("What matters", _picture(_importance(importance))),
     ]
     for number, name in enumerate(table.targets):
-        sections += _target_sections(model, table, mixture, importance, number, name)
+        sections += _density_section(model, table, importance, number, name)
+        sections += _target_sections(mixture.marginal(number), table, scores, number, name)
     sections += [
         _section("Components", _picture(_usage(mixture))),
-        _section("Rows that surprise the model", _worst(model, table)),
+        _section("Rows that surprise the model", _worst(table, scores)),
         _section("To repeat this", _settings(model, repeat)),
     ]
     return _page(title, sections)
@@ -98,17 +101,9 @@ def _targets(model: MDNRegressor, y: np.ndarray) -> np.ndarray:
 
 
 def _target_sections(
-    model: MDNRegressor,
-    table: Table,
-    mixture: Mixture,
-    importance: dict[str, float],
-    number: int,
-    name: str,
+    own: Mixture, table: Table, scores: RowScores, number: int, name: str
 ) -> list[str]:
-    own = mixture.marginal(number)
-    y = table.y[:, number]
-    pit = metrics.pit(own, y[:, None])
-    density = _density_section(model, table, importance, number, name)
+    y, pit = table.y[:, number], scores.pit[:, number]
     rows = np.random.default_rng(0).permutation(len(y))[:_SHOWN]
     quantiles = np.asarray(own.quantile(jnp.array([0.05, 0.5, 0.95])[:, None]), float)
     order = rows[np.argsort(quantiles[1, rows])]
@@ -134,7 +129,6 @@ def _target_sections(
         ),
     ]
     return [
-        *density,
         _section(f"Intervals of {name}", _picture(intervals)),
         _section(
             f"Calibration of {name}",
@@ -280,23 +274,17 @@ def _usage(mixture: Mixture) -> Picture:
     return Picture("Weights of the components", f"Mean weights: {mean}.", draw)
 
 
-def _summary(model: MDNRegressor, table: Table, mixture: Mixture) -> str:
-    y = _targets(model, table.y)
-    log_prob = np.asarray(model.log_prob(table.x, y))
+def _summary(model: MDNRegressor, table: Table, mixture: Mixture, scores: RowScores) -> str:
     found = model.diagnostics_
-    low, high = (
-        np.stack([np.asarray(mixture.marginal(d).quantile(q)) for d in range(mixture.dim)], axis=1)
-        for q in (0.05, 0.95)
-    )
-    inside = np.mean((low <= table.y) & (table.y <= high))
-    error = np.sqrt(np.mean((np.asarray(mixture.mean()) - table.y) ** 2, axis=0))
+    nll = scores.nll.mean()
+    error = np.sqrt(np.mean(scores.error**2, axis=0))
     facts = {
         "Rows judged here": f"{len(table.x):,}",
         "Rows trained on": f"{found['training_rows']:,}",
-        "NLL, in the units of the targets": f"{-log_prob.mean():.4f} nat",
-        "NLL, standardised": f"{-log_prob.mean() - found['nll_offset']:.4f} nat",
+        "NLL, in the units of the targets": f"{nll:.4f} nat",
+        "NLL, standardised": f"{nll - found['nll_offset']:.4f} nat",
         "Root mean squared error of the mean": ", ".join(f"{value:.4g}" for value in error),
-        "Inside the 90% intervals": f"{100 * inside:.1f} %",
+        "Inside the 90% intervals": f"{100 * coverage(scores.pit, 0.9):.1f} %",
         "Gain over one Gaussian": _gain(found["gain_over_gaussian"]),
         "Gain over least squares": _gain(found["gain_over_linear"]),
         "Components in use": f"{found['effective_components']:.1f} of {mixture.n_components}",
@@ -330,16 +318,15 @@ def _numbers(values: np.ndarray) -> tuple[str, ...]:
     return *marks, str(len(values) - len(known))
 
 
-def _worst(model: MDNRegressor, table: Table) -> str:
-    log_prob = np.asarray(model.log_prob(table.x, _targets(model, table.y)))
-    rows = np.argsort(log_prob)[:_WORST]
-    mean = np.asarray(model.predict(table.x[rows])).reshape(len(rows), -1)
+def _worst(table: Table, scores: RowScores) -> str:
+    rows = np.argsort(-scores.nll)[:_WORST]
+    mean = table.y + scores.error
     header = ("row", "log density", *(f"{t}: true" for t in table.targets))
     header += tuple(f"{t}: predicted mean" for t in table.targets)
     lines: list[Sequence[str]] = [header]
-    for place, row in enumerate(rows):
-        numbers = [*table.y[row], *mean[place]]
-        lines.append((str(row + 1), f"{log_prob[row]:.3f}", *(f"{n:.4g}" for n in numbers)))
+    for row in rows:
+        numbers = [*table.y[row], *mean[row]]
+        lines.append((str(row + 1), f"{-scores.nll[row]:.3f}", *(f"{n:.4g}" for n in numbers)))
     return "<p>The least likely rows: mistakes in the data, or in the model.</p>" + _rows(lines)
 
 

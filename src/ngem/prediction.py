@@ -113,14 +113,15 @@ class Model:
 
     def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
-        return self._stream(_cdf, x, self.targets.forward(y), dtype=dtype)
+        return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",), dtype=dtype)
 
     def crps(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the continuous ranked probability score of each target column, (rows, dim)."""
         return self._stream(
-            _crps,
+            _of_marginals,
             x,
             self.targets.forward(y),
+            shared=("crps",),
             finish=lambda part: part.astype(float) * self.targets.scale,
             dtype=dtype,
         )
@@ -128,7 +129,14 @@ class Model:
     def region_mass(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
         scaled = self.targets.forward(y)
-        return self._stream(_region_mass, x, scaled, dtype=dtype, numbers=_BUDGET // _FEW)
+        return self._stream(
+            _of_marginals,
+            x,
+            scaled,
+            shared=("region_mass",),
+            dtype=dtype,
+            numbers=_BUDGET // _FEW,
+        )
 
     def sampled_region_mass(
         self, x: np.ndarray, y: np.ndarray, n_samples: int, key: PRNGKeyArray
@@ -243,24 +251,14 @@ def _highest_density(
 
 
 @eqx.filter_jit
-def _cdf(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+def _of_marginals(
+    network: MixtureNetwork,
+    x: Float[Array, "batch inputs"],
+    y: Float[Array, "batch dim"],
+    name: str,
 ) -> Float[Array, "batch dim"]:
-    return _marginals(apply(network, x)).cdf(y[..., None])
-
-
-@eqx.filter_jit
-def _crps(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
-) -> Float[Array, "batch dim"]:
-    return _marginals(apply(network, x)).crps(y[..., None])
-
-
-@eqx.filter_jit
-def _region_mass(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
-) -> Float[Array, "batch dim"]:
-    return _marginals(apply(network, x)).region_mass(y[..., None])
+    """Return what a method of one-dimensional mixtures says of each target."""
+    return getattr(_marginals(apply(network, x)), name)(y[..., None])
 
 
 @eqx.filter_jit

@@ -240,7 +240,7 @@ def report(model: Path, path: Path, *, out: Path, missing: str | None, voice: Vo
     """Write one page about a model and rows whose targets are known."""
     estimator, schema = _load_model(model, missing)
     _check_place(out, model, path)
-    rows = tables.read(path, schema, rows=0)
+    rows = tables.read(path, schema)
     columns, place = {}, 0
     for column in schema.features:
         columns[column.name] = list(range(place, place + len(column.inputs)))

@@ -119,14 +119,14 @@ def describe(
 
 
 def read(
-    path: Path, schema: Schema, *, rows: int, max_rows: int | None = None, seed: int = 0
+    path: Path, schema: Schema, *, rows: int = 0, max_rows: int | None = None, seed: int = 0
 ) -> Rows:
     """Return the rows of a file that can be used, or a random choice among them.
 
     Args:
         path: The file.
         schema: What its columns hold.
-        rows: How many rows it has.
+        rows: How many rows it has; matters with `max_rows` only.
         max_rows: How many to take at most; the file itself may be larger than memory.
         seed: Of the choice.
 

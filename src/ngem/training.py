@@ -84,19 +84,17 @@ class Plan:
     def power_schedule(self) -> tuple[float, float, float] | None:
         """Start, end and share of the schedule of the strength, or None where there is none."""
         if isinstance(self.power, str):
-            return _defaults.POWER_SCHEDULE if self._scheduled else None
+            return _defaults.POWER_SCHEDULE if self._is_default else None
         return self.power
 
     @property
     def scheduled_objective(self) -> AbstractObjective:
         """The objective as the schedule wants it: under the library's own, `ANNEALED`."""
-        if self.power == "auto" and self._scheduled:
-            return ANNEALED
-        return self.objective
+        return ANNEALED if self._is_default else self.objective
 
     @property
-    def _scheduled(self) -> bool:
-        return self.objective == NGEM()
+    def _is_default(self) -> bool:
+        return self.power == "auto" and self.objective == NGEM()
 
 
 class Data(NamedTuple):
