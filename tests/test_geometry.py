@@ -83,6 +83,7 @@ def test_rules_are_the_formulas_of_the_paper():
     ratio = resp / weights
     expected = {
         "plain": weights - resp,
+        "listing": weights * np.sum(ratio) - ratio,
         "derived": 1 - ratio,
         "pseudo-inverse": np.mean(ratio) - ratio,
     }

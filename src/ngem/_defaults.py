@@ -19,8 +19,8 @@ BETA = 0.5
 #: the plain likelihood, which then has the other half to itself.
 POWER_SCHEDULE = (0.5, 0.0, 0.5)
 
-#: Tempering of the weights under that schedule, from the listing's down to none.
-TEMPERING = 2.0
+#: Flattening of the weights in responsibilities under that schedule: roots at first, then none.
+FLATTENING = 1.0
 
 #: Coordinates of the scale under that schedule: components first find their places, then narrow.
 SCHEDULED_COORDINATES = "variance"

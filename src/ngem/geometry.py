@@ -28,6 +28,14 @@ def plain_logits(logits: Logits, grad: Logits) -> Logits:
     return jax.vjp(partial(jax.nn.log_softmax, axis=-1), logits)[1](grad)[0]
 
 
+def listing_logits(logits: Logits, grad: Logits) -> Logits:
+    """Return the plain rule of responsibility / weight, as Appendix C's listing computes it.
+
+    Biased: weights settle where they are proportional to the square roots of the truth.
+    """
+    return plain_logits(logits, grad * jnp.exp(-jax.nn.log_softmax(logits, axis=-1)))
+
+
 def derived_logits(logits: Logits, grad: Logits) -> Logits:
     """Return (diag(1/weight) - 11^T) times the gradient: 1 - r with r = responsibility / weight.
 
@@ -47,6 +55,7 @@ def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
 #: How the gradient of the log weights, minus the responsibilities, becomes one of the logits.
 LOGITS_RULES: dict[str, Callable[[Logits, Logits], Logits]] = {
     "plain": plain_logits,
+    "listing": listing_logits,
     "derived": derived_logits,
     "pseudo-inverse": pseudo_inverse_logits,
 }
@@ -78,8 +87,8 @@ class CompleteDataFisher(AbstractMetric):
     """The preconditioner (weight_k F_k)^-power on components, with a rule for the logits.
 
     Preconditioners that depend on x through the network but not on y keep the likelihood's fixed
-    points: E[P(x) grad | x] = P(x) E[grad | x]. All settings here are of that kind except
-    `tempering`, which a schedule of the power must take back to zero.
+    points: E[P(x) grad | x] = P(x) E[grad | x]. All settings here are of that kind except the
+    logits rule "listing".
 
     Attributes:
         family: The components' family, which solves with its own Fisher information.
@@ -89,9 +98,6 @@ class CompleteDataFisher(AbstractMetric):
             which the network has all but given up takes a step of at most about damping^-power
             times its own.
         coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATES`.
-        tempering: The logits see responsibilities over weight^(tempering * power). Weights then
-            settle where they are proportional to truth^(1 / (1 + tempering * power)): closer to
-            uniform, so that no component is given up early. 1 at power 1 is Appendix C's listing.
     """
 
     family: AbstractFamily
@@ -99,13 +105,11 @@ class CompleteDataFisher(AbstractMetric):
     logits_rule: str = "plain"
     damping: float = 0.0
     coordinates: str = "scale"
-    tempering: float = 0.0
 
     def __post_init__(self):
         _errors.check_choice("coordinates", self.coordinates, COORDINATES)
         _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
         check_not_negative("damping", self.damping, _defaults.DAMPING)
-        check_not_negative("tempering", self.tempering, 0.0)
 
     def solve(
         self,
@@ -127,8 +131,6 @@ class CompleteDataFisher(AbstractMetric):
             lambda leaf: leaf * share.reshape(share.shape + (1,) * (leaf.ndim - share.ndim)),
             fisher_solve(components, grad_components),
         )
-        if self.tempering > 0:
-            grad_weights = grad_weights * self._inverse_weights(logits, self.tempering * strength)
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:

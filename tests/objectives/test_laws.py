@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
+from scipy.special import softmax
 from sklearn.mixture import GaussianMixture
 
 import ngem
@@ -36,6 +37,10 @@ def gradients(objective, logits, mean, scale, y, **settings):
         return objective(Mixture(logits, LocationScale(mean, scale), family), y, **settings)
 
     return jax.grad(loss, argnums=(0, 1, 2))(logits, mean, scale)
+
+
+def densities(mean, scale, y):
+    return np.prod(stats.norm.pdf(y[:, None], mean, scale), axis=-1)
 
 
 def assert_same(left, right, **tolerance):
@@ -160,20 +165,13 @@ def test_fixed_points_are_those_of_the_likelihood(name, converged):
         np.testing.assert_allclose(leaf, 0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("objective", "root"),
-    [(LISTING, 2), (NGEM(power=0.5, tempering=2.0), 2), (NGEM(power=0.5, tempering=1.0), 1.5)],
-)
-def test_tempered_weights_settle_at_roots_of_the_truth(objective, root, converged):
-    """A finding about the paper: its listing does not stop at the truth, but at sqrt weights.
-
-    Ours does so only on the way, while a schedule takes the power to zero.
-    """
+def test_the_listing_settles_at_square_roots_of_the_weights(converged):
+    """A finding about the paper: its listing does not stop at the truth."""
     points, mixture = converged
 
     def logits_gradient(logits):
         at = Mixture(jnp.asarray(logits), mixture.components)
-        return np.asarray(jax.grad(lambda m: objective(m, points))(at).logits)
+        return np.asarray(jax.grad(lambda m: LISTING(m, points))(at).logits)
 
     assert np.abs(logits_gradient(mixture.logits)).max() > 0.05
     # Free of the shift that leaves softmax alone: the first logit is fixed.
@@ -182,15 +180,48 @@ def test_tempered_weights_settle_at_roots_of_the_truth(objective, root, converge
     )
     assert solved.success
     learned = np.asarray(jax.nn.softmax(jnp.append(0.0, solved.x)))
-    roots = mixture.weights ** (1 / root)
+    roots = mixture.weights**0.5
     np.testing.assert_allclose(learned, roots / roots.sum(), atol=0.01)
 
 
-def test_a_tempered_objective_ends_as_the_likelihood(converged):
+@pytest.mark.parametrize("traced", [False, True])
+def test_flattening_is_the_likelihoods_gradient_with_other_responsibilities(traced):
+    logits, mean, scale, y = arrays()
+    flat = 0.6 * logits  # 1 - flattening * power
+    objective = NGEM(power=0.5, damping=0.0, flattening=0.8)
+    power = jnp.asarray(0.5) if traced else None
+    loss = lambda *params: objective(ngem.gaussian_mixture(*params), y, power=power)  # noqa: E731
+    value, received = jax.value_and_grad(loss, argnums=(0, 1, 2))(logits, mean, scale)
+    np.testing.assert_allclose(value, NLL()(ngem.gaussian_mixture(logits, mean, scale), y))
+    weights, joint = softmax(logits, axis=-1), softmax(flat, axis=-1) * densities(mean, scale, y)
+    expected = weights - joint / joint.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(received[0], expected / len(y), rtol=1e-9, atol=1e-14)
+    # Components: the likelihood of flattened weights, preconditioned by the model's own.
+    plain = jax.grad(oracles.plain_nll, argnums=(1, 2))(flat, mean, scale, y)
+    root = weights[..., None] ** 0.5
+    np.testing.assert_allclose(received[1], plain[0] * scale / root, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(received[2], plain[1] / (root * 2**0.5), rtol=1e-9, atol=1e-14)
+
+
+def test_flattening_leaves_components_that_are_apart_where_they_are(converged):
     points, mixture = converged
-    tempered = NGEM(tempering=2.0)
-    received = jax.grad(lambda m: tempered(m, points, power=0.0))(mixture)
-    expected = jax.grad(lambda m: NLL()(m, points))(mixture)
+    for leaf in jax.tree.leaves(jax.grad(lambda m: NGEM(flattening=1.0)(m, points))(mixture)):
+        np.testing.assert_allclose(leaf, 0, atol=2e-3)
+
+
+def test_flattening_evens_out_components_that_are_alike():
+    mixture = ngem.gaussian_mixture(np.log([0.9, 0.1]), np.zeros((2, 1)), np.ones((2, 1)))
+    received = jax.grad(lambda m: NGEM(power=0.5, flattening=1.0)(m, jnp.zeros(1)))(mixture)
+    roots = np.sqrt([0.9, 0.1])
+    np.testing.assert_allclose(received.logits, [0.9, 0.1] - roots / roots.sum(), rtol=1e-6)
+
+
+def test_a_flattened_objective_ends_as_the_likelihood(converged):
+    points, mixture = converged
+    flattened = NGEM(flattening=1.0)
+    value, received = jax.value_and_grad(lambda m: flattened(m, points, power=0.0))(mixture)
+    expected_value, expected = jax.value_and_grad(lambda m: NLL()(m, points))(mixture)
+    assert value == expected_value
     assert_same(jax.tree.leaves(received), jax.tree.leaves(expected), rtol=1e-12)
 
 

@@ -301,7 +301,7 @@ def test_other_bad_settings_are_refused():
 
 def test_a_schedule_steps_resumes_and_moves_with_the_module():
     schedule = ours.PowerSchedule(10, start=1.0, end=0.2, share=0.5)
-    settings = {"tempering": schedule.tempering, "coordinates": schedule.coordinates}
+    settings = {"flattening": schedule.flattening, "coordinates": schedule.coordinates}
     criterion = ours.NGEMLoss(power=schedule)
     leaves = inputs()
     powers = []

@@ -55,10 +55,14 @@ def jax_side(family, inputs, power):
         return objective(Mixture(logits, LocationScale(mean, scale), family), y, power=power)
 
     step = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))
-    return {name: step(*inputs, objective) for name, objective in OBJECTIVES.items()}
+    objectives = {**OBJECTIVES, "annealed": ANNEALED}
+    return {name: step(*inputs, objective) for name, objective in objectives.items()}
 
 
 def torch_side(name, inputs, **settings):
+    if name == "annealed":
+        settings |= {"flattening": ANNEALED.flattening, "coordinates": ANNEALED.coordinates}
+        name = "ngem"
     leaves = [torch.tensor(leaf, requires_grad=True) for leaf in inputs]
     value = ours.mixture_loss(*leaves, objective=name, **settings)
     value.backward()

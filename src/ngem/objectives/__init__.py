@@ -57,7 +57,7 @@ def ngem_loss(
     power: Power | None = None,
     weights: Any | None = None,
     coordinates: str = _defaults.COORDINATES,
-    tempering: float = 0.0,
+    flattening: float = 0.0,
 ) -> Float[Array, ""]:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
@@ -76,8 +76,8 @@ def ngem_loss(
         coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
             the paper's, for one that is learned as it is; "variance", with targets of the order of
             one, to let components find their places before they narrow.
-        tempering: With a power that falls to zero over training, 2 keeps components alive while
-            they find their places; at a constant power it biases the weights, see `NGEM`.
+        flattening: With a power that falls to zero over training, 1 keeps components alive while
+            they find their places; at a constant power it is biased, see `NGEM`.
 
     >>> import jax, jax.numpy as jnp
     >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
@@ -86,7 +86,7 @@ def ngem_loss(
     -1.0
     """
     _errors.check_fraction("power", 0.0 if power is None else power)
-    objective = NGEM(coordinates=coordinates, tempering=tempering)
+    objective = NGEM(coordinates=coordinates, flattening=flattening)
     return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 
 

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import _defaults
-from .._conditions import Condition
+from .. import _defaults, _errors
+from .._conditions import Condition, spread
 from .._types import Power
 from ..geometry import CompleteDataFisher, natural
-from ..mixture import Mixture
+from ..mixture import Mixture, log_joint
 from .base import AbstractObjective, negative_log_likelihood
 
 
@@ -27,15 +28,19 @@ class NGEM(AbstractObjective):
         damping: Bounds the steps of components with vanishing weight.
         coordinates: Coordinates of the scale in which its Fisher information is taken: "scale" is
             the paper's, "log_scale" those in which a network gives it, "variance" the most patient.
-        tempering: Keeps weights from running ahead of the components: they settle at
-            truth^(1 / (1 + tempering * power)). For a power that falls to zero over training.
+        flattening: Keeps components alive that others have overtaken: responsibilities are reckoned
+            as if weights were weight^(1 - flattening * power). The model and the value of the loss
+            are as ever. Between 0 and 1; for a power that falls to zero over training.
     """
 
     power: float = _defaults.POWER
     logits_rule: str = _defaults.LOGITS_RULE
     damping: float = _defaults.DAMPING
     coordinates: str = _defaults.COORDINATES
-    tempering: float = 0.0
+    flattening: float = 0.0
+
+    def __post_init__(self):
+        _errors.check_fraction("flattening", self.flattening)
 
     def losses(
         self,
@@ -53,20 +58,36 @@ class NGEM(AbstractObjective):
             self.logits_rule,
             self.damping,
             self.coordinates,
-            self.tempering,
         )
         log_weights, components = natural(
             metric, mixture.logits, mixture.components, None if static else jnp.asarray(known)
         )
-        return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
+        if self.flattening == 0:
+            return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
+        surplus = jnp.asarray(self.flattening * known, log_weights.dtype) * log_weights
+        top, joint = log_joint(mixture.family, log_weights, components, y, condition)
+        return _guided(top, joint, spread(jax.lax.stop_gradient(surplus), condition))
+
+
+def _guided(
+    top: Float[Array, "*rows"], joint: Float[Array, "*rows comp"], surplus: Float[Array, "..."]
+) -> Float[Array, "*rows"]:
+    """Return the losses, with the gradient of those whose log weights are less by the surplus.
+
+    That gradient, minus the flattened responsibilities, reaches the log weights as it is: with the
+    plain rule logits receive weight - responsibility, the weight that of the model itself.
+    """
+    guide = jax.nn.logsumexp(joint - jnp.broadcast_to(surplus, joint.shape), axis=-1)
+    losses = jax.lax.stop_gradient(-top - jax.nn.logsumexp(joint, axis=-1))
+    return losses - (guide - jax.lax.stop_gradient(guide))
 
 
 #: Ours for a power that falls to zero over training. Targets are taken to be of the order of one,
 #: as they are where they have been standardised.
-ANNEALED = NGEM(coordinates=_defaults.SCHEDULED_COORDINATES, tempering=_defaults.TEMPERING)
+ANNEALED = NGEM(coordinates=_defaults.SCHEDULED_COORDINATES, flattening=_defaults.FLATTENING)
 
 #: What the listing in Appendix C computes. Biased: learns weights proportional to square roots.
-LISTING = NGEM(power=1.0, damping=0.0, coordinates="scale", tempering=1.0)
+LISTING = NGEM(power=1.0, logits_rule="listing", damping=0.0, coordinates="scale")
 
 #: What Section 3 and Appendix B.7 derive. Unbiased, but diverges as a weight approaches zero.
 DERIVED = NGEM(power=1.0, logits_rule="derived", damping=0.0, coordinates="scale")

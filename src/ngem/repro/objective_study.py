@@ -165,7 +165,7 @@ class Settings:
     Attributes:
         tasks: Names of tasks, keys of `TASKS`.
         methods: By name: objective, and for "ngem" power ("auto", or start, end and share of
-            training), logits_rule, damping, coordinates, tempering; init "random" or "k-means".
+            training), logits_rule, damping, coordinates, flattening; init "random" or "k-means".
         learning_rates: Grid for every method.
         stress_rate: A rate no one would choose, to see who diverges; 0 for no such run.
         weight_decays: Grid for every method.
@@ -282,7 +282,7 @@ def standardised(rows: Rows) -> tuple[list[training.Data], float]:
 def make_objective(method: dict[str, Any]) -> AbstractObjective:
     """Return the objective of a method."""
     name = method["objective"]
-    names = ("logits_rule", "damping", "coordinates", "tempering")
+    names = ("logits_rule", "damping", "coordinates", "flattening")
     changes = {key: method[key] for key in names if key in method}
     return NGEM(**changes) if name == "ngem" else OBJECTIVES[name]
 

@@ -64,7 +64,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return test scores at the end of training, and the train likelihood."""
+    """Return test scores and the train likelihood at the end of training, or why it diverged."""
     rows = scaled_rows(unit["dataset"], unit["seed"], settings.test_fraction)
     single = unit["objective"] in settings.single
     network = make_network(
@@ -74,16 +74,19 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         separate=settings.separate and not single,
     )
     chosen = settings.datasets[unit["dataset"]]
-    fitted = fit(
-        network,
-        rows,
-        objective=unit["objective"],
-        optimizer=unit["optimizer"],
-        batch_size=chosen["batch_size"],
-        learning_rate=chosen["learning_rate"],
-        epochs=min(chosen["epochs"], settings.epochs_at_most),
-        seed=unit["seed"],
-    )
+    try:
+        fitted = fit(
+            network,
+            rows,
+            objective=unit["objective"],
+            optimizer=unit["optimizer"],
+            batch_size=chosen["batch_size"],
+            learning_rate=chosen["learning_rate"],
+            epochs=min(chosen["epochs"], settings.epochs_at_most),
+            seed=unit["seed"],
+        )
+    except training.FitError as error:
+        return {"diverged": str(error)[:200]}
     mixture = training.apply(fitted.network, rows.test.x)
     return {
         "train_nll": rounded(float(training.mean_nll(fitted.network, rows.train))),

@@ -275,11 +275,18 @@ def table5(spec: Spec, results: Results) -> Table:
                 row.append(
                     "-"
                     if objective == "mse" and score not in ("nearest_rmse", "rmse")
-                    else mean_std([run[score] for run in found], digits)
+                    else _scores(found, score, digits)
                 )
                 row.append(_paper(published if known else None, digits))
             rows.append(row)
     return rows
+
+
+def _scores(runs: list[dict[str, Any]], score: str, digits: int) -> str:
+    """Return mean and standard deviation of the runs that came to an end, and how many did not."""
+    ended = [run[score] for run in runs if "diverged" not in run]
+    lost = len(runs) - len(ended)
+    return mean_std(ended, digits) + (f" ({lost} of {len(runs)} diverged)" if lost else "")
 
 
 def table5_claims(spec: Spec, results: Results) -> list[Claim]:
@@ -288,7 +295,8 @@ def table5_claims(spec: Spec, results: Results) -> list[Claim]:
 
     def mean(name, optimizer, objective, score):
         found = results.select(dataset=name, optimizer=optimizer, objective=objective)
-        return _mean([run[score] for run in found])
+        # A method that diverges is worse than any that does not.
+        return _mean([run.get(score, np.inf) for run in found])
 
     claims = []
     singles = {

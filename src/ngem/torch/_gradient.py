@@ -47,11 +47,13 @@ class MixtureNLL(Function):
         least = surprise.amin(-1, True)
         log_weights = logits - logits.amax(-1, True)
         joint = log_weights - surprise.sub_(least)
+        flattening = inputs[9]
+        flat = (joint - flattening * inputs[4] * log_weights).softmax(-1) if flattening else None
         top = joint.amax(-1, True)
         weights, resp = log_weights.exp_(), joint.sub_(top).exp_()
         weights_sum, resp_sum = weights.sum(-1, True), resp.sum(-1, True)
         weights.div_(weights_sum)
-        resp.div_(resp_sum)
+        resp = resp.div_(resp_sum) if flat is None else flat
         loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(dim * _LOG_SQRT_2PI)
         return loss.mean() if inputs[10] else loss.squeeze(-1), z, resp, weights
 
@@ -59,7 +61,7 @@ class MixtureNLL(Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         """Keep what the backward pass needs and nothing more."""
         _, mean, scale, _, power, ctx.logits_rule, ctx.damping, ctx.beta, *rest = inputs
-        ctx.coordinates, ctx.tempering, ctx.averaged = rest
+        ctx.coordinates, _, ctx.averaged = rest
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.full = scale.dim() > mean.dim()
@@ -77,11 +79,7 @@ class MixtureNLL(Function):
         power = ctx.power if power is None else power
         row = grad / (resp.numel() // resp.shape[-1]) if ctx.averaged else grad.unsqueeze(-1)
         share = resp * row
-        seen, total = share, row
-        if ctx.tempering > 0:
-            seen = _over_weights(share, weights, ctx.tempering * power, ctx.damping, ctx.beta)
-            total = seen.sum(-1, keepdim=True)
-        grads = [_logits_gradient(ctx.logits_rule, weights, seen, total)]
+        grads = [_logits_gradient(ctx.logits_rule, weights, share, row)]
         scaled = _over_weights(share, weights, power, ctx.damping, ctx.beta)
         solve = _full_gradients if ctx.full else _diagonal_gradients
         grads += solve(z, scale, scaled, power, ctx.beta, ctx.coordinates)
@@ -172,7 +170,10 @@ def _logits_gradient(rule: str, weights: Tensor, share: Tensor, total: Tensor) -
     """Return what the logits receive, given each component's share of a row's gradient."""
     if rule == "plain":  # weight - responsibility
         return (weights * total).sub_(share)
-    return total - share / weights  # 1 - responsibility / weight, Appendix B.7
+    ratio = share / weights
+    if rule == "listing":  # the plain rule of responsibility / weight, Appendix C
+        return (weights * ratio.sum(-1, keepdim=True)).sub_(ratio)
+    return total - ratio  # 1 - responsibility / weight, Appendix B.7
 
 
 def _diagonal_gradients(

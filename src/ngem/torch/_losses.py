@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._choices import COORDINATES, check_not_negative
+from .._choices import COORDINATES
 from . import _checks
 from ._gradient import MixtureNLL
 from ._schedule import PowerSchedule
@@ -19,13 +19,12 @@ class Preconditioner(NamedTuple):
 
     Attributes:
         power: Strength on the components, (weight_k F_k)^-power.
-        logits_rule: What the logits receive: "plain" or "derived" (Appendix B.7).
+        logits_rule: What the logits receive: "plain", "listing" (Appendix C) or "derived" (B.7).
         damping: Weights are inverted as (weight + damping) / (1 + damping).
         beta: If not None, gradients are multiplied by variance^beta instead.
         coordinates: Coordinates of the scale in which F_k is taken: "scale" is the paper's,
             see `_choices.COORDINATES`.
-        tempering: The logits see responsibilities over weight^(tempering * power); 1 at power 1 is
-            the listing's (Appendix C).
+        flattening: Responsibilities are reckoned as of weight^(1 - flattening * power).
     """
 
     power: float = 0.0
@@ -33,7 +32,7 @@ class Preconditioner(NamedTuple):
     damping: float = 0.0
     beta: float | None = None
     coordinates: str = "scale"
-    tempering: float = 0.0
+    flattening: float = 0.0
 
 
 #: Objectives by name, the same as in JAX. None is the squared error of the mixture's mean.
@@ -46,7 +45,7 @@ OBJECTIVES: dict[str, Preconditioner | None] = {
         _defaults.DAMPING,
         coordinates=_defaults.COORDINATES,
     ),
-    "ngem-listing": Preconditioner(1.0, tempering=1.0),
+    "ngem-listing": Preconditioner(1.0, "listing"),
     "ngem-derived": Preconditioner(1.0, "derived"),
     "beta-nll": Preconditioner(beta=_defaults.BETA),
     "mse": None,
@@ -67,7 +66,7 @@ def mixture_loss(
     weights: Tensor | None = None,
     reduction: str = "mean",
     coordinates: str | None = None,
-    tempering: float | None = None,
+    flattening: float | None = None,
 ) -> Tensor:
     """Return the loss of a Gaussian mixture under an objective by name.
 
@@ -84,7 +83,7 @@ def mixture_loss(
         reduction: "mean", "sum" or "none".
         coordinates: Of the scale, see `Preconditioner`; if None, the objective's own, or for "ngem"
             those of a `PowerSchedule`.
-        tempering: Of the weights, likewise.
+        flattening: Of the weights, likewise.
     """
     if objective not in OBJECTIVES or reduction not in _checks.REDUCTIONS:
         _checks.check_choice("objective", objective, OBJECTIVES)
@@ -97,14 +96,14 @@ def mixture_loss(
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
     if isinstance(power, PowerSchedule) and objective == "ngem":
-        tempering = power.tempering if tempering is None else tempering
+        flattening = power.flattening if flattening is None else flattening
         coordinates = power.coordinates if coordinates is None else coordinates
     if coordinates is not None:
         _checks.check_choice("coordinates", coordinates, COORDINATES)
         preconditioner = preconditioner._replace(coordinates=coordinates)
-    if tempering is not None:
+    if flattening is not None:
         preconditioner = preconditioner._replace(
-            tempering=check_not_negative("tempering", float(tempering), 0.0)
+            flattening=_checks.check_fraction("flattening", float(flattening))
         )
     strength, *settings = preconditioner
     if power is not None and objective in _WITH_POWER:
@@ -124,7 +123,7 @@ def ngem_loss(
     weights: Tensor | None = None,
     reduction: str = "mean",
     coordinates: str | None = None,
-    tempering: float | None = None,
+    flattening: float | None = None,
 ) -> Tensor:
     """Return the mean negative log-likelihood, sending natural gradients back.
 
@@ -145,7 +144,7 @@ def ngem_loss(
             the paper's, for one that is learned as it is; "variance" for targets of the order of
             one, to let components find their places before they narrow. By default those of a
             `PowerSchedule`, else "log_scale".
-        tempering: Keeps components alive while they find their places, but biases the weights
+        flattening: Keeps components alive while they find their places, but is slightly biased
             unless the power falls to zero: by default that of a `PowerSchedule`, else 0.
 
     >>> logits, mean, scale = torch.zeros(1, 1), torch.zeros(1, 1, 1), 2 * torch.ones(1, 1, 1)
@@ -164,7 +163,7 @@ def ngem_loss(
         weights=weights,
         reduction=reduction,
         coordinates=coordinates,
-        tempering=tempering,
+        flattening=flattening,
     )
 
 
@@ -202,7 +201,7 @@ class NGEMLoss(nn.Module):
             the module and belongs to its state.
         reduction: "mean", "sum" or "none".
         coordinates: Of the scale, as for `ngem_loss`.
-        tempering: Of the weights, as for `ngem_loss`.
+        flattening: Of the weights, as for `ngem_loss`.
 
     >>> criterion = NGEMLoss()
     >>> criterion(torch.zeros(4, 3), torch.zeros(4, 3, 1), torch.ones(4, 3, 1), torch.zeros(4, 1))
@@ -216,14 +215,14 @@ class NGEMLoss(nn.Module):
         power: Power | None = None,
         reduction: str = "mean",
         coordinates: str | None = None,
-        tempering: float | None = None,
+        flattening: float | None = None,
     ):
         super().__init__()
         self.objective = _checks.check_choice("objective", objective, OBJECTIVES)
         self.reduction = _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
         self.power = power
         self.coordinates = coordinates
-        self.tempering = tempering
+        self.flattening = flattening
 
     def forward(
         self,
@@ -244,7 +243,7 @@ class NGEMLoss(nn.Module):
             weights=weights,
             reduction=self.reduction,
             coordinates=self.coordinates,
-            tempering=self.tempering,
+            flattening=self.flattening,
         )
 
     def extra_repr(self) -> str:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._choices import COORDINATES, check_not_negative
+from .._choices import COORDINATES
 from . import _checks
 
 
@@ -20,7 +20,7 @@ class PowerSchedule(nn.Module):
         start: Power at the first step.
         end: Power after `share` of the steps.
         share: The part of training that the change takes.
-        tempering: Of the weights while the power lasts, see `ngem_loss`.
+        flattening: Of the weights while the power lasts, see `ngem_loss`.
         coordinates: Of the scale while the power lasts, see `ngem_loss`.
 
     >>> schedule = PowerSchedule(4, start=1.0, end=0.0, share=0.5)
@@ -38,7 +38,7 @@ class PowerSchedule(nn.Module):
         start: float = _defaults.POWER_SCHEDULE[0],
         end: float = _defaults.POWER_SCHEDULE[1],
         share: float = _defaults.POWER_SCHEDULE[2],
-        tempering: float = _defaults.TEMPERING,
+        flattening: float = _defaults.FLATTENING,
         coordinates: str = _defaults.SCHEDULED_COORDINATES,
     ):
         super().__init__()
@@ -54,7 +54,7 @@ class PowerSchedule(nn.Module):
         self.start = _checks.check_fraction("start", start)
         self.end = _checks.check_fraction("end", end)
         self.share = share
-        self.tempering = check_not_negative("tempering", tempering, _defaults.TEMPERING)
+        self.flattening = _checks.check_fraction("flattening", flattening)
         self.coordinates = _checks.check_choice("coordinates", coordinates, COORDINATES)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
         self.register_buffer("power", torch.tensor(float(start)))
@@ -68,5 +68,5 @@ class PowerSchedule(nn.Module):
     def extra_repr(self) -> str:
         return (
             f"total_steps={self.total_steps}, start={self.start}, end={self.end}, "
-            f"share={self.share}, tempering={self.tempering}, coordinates={self.coordinates!r}"
+            f"share={self.share}, flattening={self.flattening}, coordinates={self.coordinates!r}"
         )
