@@ -203,7 +203,7 @@ def test_the_default_objective_brings_its_schedule():
     assert Plan(objective=NLL()).power_schedule is None
     assert Plan(power=None).power_schedule is None
     assert Plan().scheduled_objective == ANNEALED
-    # Tempering biases the weights at a constant strength, so none is added there.
+    # Flattening is biased at a constant strength, so none is added there.
     assert Plan(power=(0.5, 0.5, 1.0)).scheduled_objective == NGEM()
     assert Plan(power=None).scheduled_objective == NGEM()
     with pytest.raises(ValueError, match="power must be one of"):
