@@ -614,8 +614,9 @@ def _diagnose(result: FitResult, data: Data, hyper: Hyper) -> str:
     rate = float(hyper.learning_rate)
     if float(jnp.min(diagonal)) < 2 * floor:
         cause = (
-            f"a scale has shrunk to the floor of {floor:g}, where densities are unbounded (targets "
-            "that repeat exactly?); raise the floor, for example to 1e-3"
+            f"a scale has shrunk to the floor of {floor:g}: because targets repeat exactly, where "
+            "densities are unbounded, and then a higher floor helps, for example 1e-3; or because "
+            f"the learning rate of {rate:g} is too high, and then try {rate / 10:g}"
         )
     else:
         cause = f"the learning rate of {rate:g} is too high; try {rate / 10:g}"
