@@ -1,4 +1,4 @@
-"""Pictures of calibration: what is drawn where, read from the artists and from the pixels."""
+"""Pictures: what is drawn where, read from the artists and from the pixels."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -118,7 +118,99 @@ def test_a_reliability_curve_sags_for_a_model_that_is_too_sure(kind):
     np.testing.assert_allclose(on_curve, to_rgb(observed.get_color()), atol=0.35)
 
 
-@pytest.mark.parametrize("draw", [plotting.density_map, plotting.fan_chart])
+def test_bands_follow_components_and_show_their_weight():
+    with Canvas() as canvas:
+        artists = plotting.component_bands(canvas.ax, X, MIXTURE)
+        canvas.ax.get_legend().remove()
+        canvas.render()
+        near, far, between = (canvas.color(0.12, y) for y in (0.25, 8.5, 4.3))
+    (heavy, heavy_mean, light, _) = artists
+    np.testing.assert_allclose(heavy_mean.get_ydata(), X)
+    ends = light.get_paths()[0].get_extents()
+    assert (ends.y0, ends.y1) == pytest.approx((7.0, 9.0))
+    assert heavy.get_alpha() > light.get_alpha()
+    assert near.sum() < far.sum() < between.sum() == pytest.approx(3, abs=0.05)
+
+
+def test_every_component_is_drawn():
+    many = ngem.gaussian_mixture(np.zeros((41, 9)), np.zeros((41, 9, 1)), np.ones((41, 9, 1)))
+    with Canvas() as canvas:
+        assert len(plotting.component_bands(canvas.ax, X, many)) == 2 * 9
+        paths = np.random.default_rng(0).normal(size=(10, 9, 2))
+        assert len(plotting.trajectories(canvas.ax, paths, np.zeros((1, 2)))) == 3 * 9 + 1
+
+
+def test_trajectories_begin_hollow_and_go_where_means_went():
+    paths = np.stack([np.linspace(-3, 3, 30)] * 2, axis=-1)[:, None]
+    with Canvas() as canvas:
+        line, _, start, star = plotting.trajectories(canvas.ax, paths, np.array([[3.0, 3.0]]))
+        canvas.render()
+        begun, way, aside = (canvas.color(*at) for at in ((-3, -3), (0.1, 0.1), (1.3, -1.3)))
+    np.testing.assert_array_equal(line.get_data(), paths[:, 0].T)
+    assert [star.get_xdata()[0], start.get_xdata()[0]] == [3, -3]
+    np.testing.assert_allclose(begun, 1, atol=0.05)
+    assert way[0] > way[2] + 0.2  # ours is red
+    assert aside.sum() > 2.7
+
+
+def test_a_density_has_its_marginals_beside_it():
+    truth = ngem.gaussian_mixture(
+        np.log([0.5, 0.5]), np.array([[-3.0, 0.0], [3.0, 0.0]]), np.ones((2, 2))
+    )
+    with Canvas() as canvas:
+        image, star, _, across, _, up = plotting.density_with_marginals(canvas.ax, truth, truth)
+        canvas.render()
+        peak, valley = canvas.color(-2.6, 0.6), canvas.color(0.0, 5.0)
+    assert peak.sum() > valley.sum() + 1
+    np.testing.assert_array_equal(star.get_xdata(), [-3, 3])
+    np.testing.assert_allclose(image.get_array().max(), 0.5 / (2 * np.pi), rtol=0.01)
+    assert across.get_paths()[0].get_extents().y1 == pytest.approx(0.5 * stats.norm.pdf(0), 0.01)
+    assert up.get_paths()[0].get_extents().x1 == pytest.approx(stats.norm.pdf(0), 0.01)
+
+
+def test_images_stand_side_by_side_with_their_weights():
+    images = np.stack([np.zeros(16), np.ones(16)])
+    with Canvas() as canvas:
+        strip, *words = plotting.images_with_weights(canvas.ax, images, np.array([0.25, 0.75]))
+        canvas.render()
+        assert canvas.color(2.5, 0.5).sum() == pytest.approx(0)
+        assert canvas.color(8.5, 0.5).sum() == pytest.approx(3)
+    assert strip.get_array().shape == (4, 4 + 2 + 4)
+    assert [word.get_text() for word in words] == ["0.25", "0.75"]
+
+
+def test_convergence_is_a_mean_with_a_band_over_seeds():
+    curves = {"nll": np.array([[3.0, 2.0], [5.0, 2.0]]), "another": np.ones((2, 2))}
+    with Canvas() as canvas:
+        mean, band, other, _, line = plotting.convergence(
+            canvas.ax, np.array([0, 10]), curves, optimum=0.5
+        )
+        canvas.ax.get_legend().remove()
+        canvas.render()
+        inside, outside = canvas.color(1, 4.3), canvas.color(9, 4.3)
+    np.testing.assert_array_equal(mean.get_ydata(), [4, 2])
+    ends = band.get_paths()[0].get_extents()
+    assert (ends.y0, ends.y1) == (2, 5)
+    assert mean.get_color() != other.get_color()
+    assert list(line.get_ydata()) == [0.5, 0.5]
+    assert inside.sum() < outside.sum()
+
+
+def test_a_dark_picture_can_be_read():
+    def draw(ax):
+        drawn = ax.boxplot([[1.0, 2.0, 3.0]])
+        colors.append(to_rgb(drawn["boxes"][0].get_color()))
+        ax.set(xlabel="a $^$ b")  # no formula
+
+    colors = []
+    for dark in (False, True):
+        assert plotting.png(draw, (2, 2), dark=dark)
+    assert sum(colors[1]) > 2 > sum(colors[0])
+
+
+@pytest.mark.parametrize(
+    "draw", [plotting.density_map, plotting.fan_chart, plotting.component_bands]
+)
 def test_rows_must_lie_along_an_axis(draw):
     two = ngem.gaussian_mixture(jnp.zeros((41, 1)), jnp.zeros((41, 1, 2)), jnp.ones((41, 1, 2)))
     with Canvas() as canvas:

@@ -1,8 +1,10 @@
 """`ngem fit`, `predict`, `evaluate` and `tune`, as a user runs them."""
 
+import html
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -248,7 +250,11 @@ BAD = [
     (("predict", "model.ngem", "test.csv", "--out", "a.txt"), "suffix"),
     (("predict", "model.ngem", "test.csv", "--keep", "sise"), "did you mean 'size'"),
     (("predict", "model.ngem", "test.csv", "--json"), "add --out"),
+    (("predict", "model.ngem", "test.csv", "--keep", "price_mean"), "name that no prediction has"),
     (("evaluate", "model.ngem", "none.csv"), "nothing there"),
+    (("report", "model.ngem", "none.csv"), "nothing there"),
+    (("report", "model.ngem", "bare.csv"), "rows below its header"),
+    (("report", "model.ngem", "test.csv", "--out", "test.csv"), "'test.csv', which is read"),
     (("tune", "train.csv", "--target", "price", "--budget", "soon"), "--budget must be"),
 ]
 
@@ -256,9 +262,49 @@ BAD = [
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_gives_one_paragraph_and_no_file(arguments, message, here, monkeypatch):
     monkeypatch.chdir(here)
+    (here / "bare.csv").write_text("id,size,place,price\n")
+    if "price_mean" in arguments:
+        frame = pd.read_csv("test.csv").assign(price_mean=0)
+        frame.to_csv("named.csv", index=False)
+        arguments = [{"test.csv": "named.csv"}.get(word, word) for word in arguments]
     before = sorted(here.iterdir())
     assert re.search(message, refuse(*arguments))
     assert sorted(here.iterdir()) == before
+
+
+def test_a_report_names_rows_as_the_file_does(here, tmp_path):
+    frame = pd.read_csv(here / "test.csv")
+    frame.loc[3, "size"] = np.nan
+    frame.loc[9, "price"] = 1e5
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    out = tmp_path / "page.html"
+    arguments = ("report", here / "model.ngem", tmp_path / "rows.csv", "--missing", "drop")
+    found = json.loads(succeed(*arguments, "--out", out, "--json").stdout)
+    assert found == {"report": str(out), "rows": 39}
+    page = out.read_text()
+    worst = re.search(r"surprise the model.*?<tbody><tr><th scope=\"row\">(\d+)<", page)
+    assert worst is not None
+    assert worst[1] == "10"
+    command = re.search(r"<pre><code>(ngem fit .*?)</code>", page)
+    assert command is not None
+    repeated = tmp_path / "again.ngem"
+    succeed(*shlex.split(html.unescape(command[1]))[1:], "--out", repeated)
+    mine, theirs = (MDNRegressor.load(path) for path in (here / "model.ngem", repeated))
+    np.testing.assert_array_equal(mine.history_["train_nll"], theirs.history_["train_nll"])
+
+
+def test_tables_do_not_need_what_only_draws():
+    code = "import sys, ngem.table_commands; sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_completion_knows_the_commands():
+    words = {"_NGEM_COMPLETE": "complete_bash", "COMP_WORDS": "ngem ev", "COMP_CWORD": "1"}
+    code = "from ngem.cli import app; app(prog_name='ngem')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | words, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["evaluate"]
 
 
 def test_few_rows(tmp_path):
@@ -300,7 +346,7 @@ def test_debug_shows_where_an_error_came_from(here):
     assert "Traceback" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["fit", "predict"])
+@pytest.mark.parametrize("command", ["fit", "predict", "report"])
 def test_a_full_disk_leaves_the_old_file(command, here, tmp_path, monkeypatch):
     out = tmp_path / "old.csv"
     out.write_text("old")
@@ -316,7 +362,9 @@ def test_a_full_disk_leaves_the_old_file(command, here, tmp_path, monkeypatch):
             "--quiet",
         ),
         "predict": ("predict", here / "model.ngem", here / "test.csv"),
+        "report": ("report", here / "model.ngem", here / "test.csv"),
     }[command]
+    monkeypatch.setattr("ngem.html_report.make_report", lambda *_, **__: 100 * "page")
     monkeypatch.setattr(type(out), "open", lambda self, mode: FullDisk(self, mode))
     assert "the disk is full" in refuse(*arguments, "--out", out)
     monkeypatch.undo()
@@ -376,7 +424,7 @@ def test_control_c_in_the_middle_of_a_fit(here, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "tune"])
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "tune", "report"])
 def test_help_has_an_example(command):
     assert f"Example: ngem {command} energy" in succeed(command, "--help").output
 

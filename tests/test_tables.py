@@ -18,8 +18,8 @@ TEXT = """size,place,wet,price
 1,north,true,10
 2.5,south,FALSE,20
  3 ,north,true,30
+ NA ,west,false,40
 
-NA,west,false,40
 """
 
 
@@ -42,7 +42,7 @@ def test_kinds_are_detected_and_encoded_as_by_scikit_learn(mixed):
     schema, found = load(mixed, missing="impute")
     assert [column.kind for column in schema.features] == ["number", "category", "boolean"]
     assert schema.inputs == ["size", "place=north", "place=south", "place=west", "wet"]
-    frame = pd.read_csv(mixed)
+    frame = pd.read_csv(mixed, na_values=" NA ")
     one_hot = OneHotEncoder(sparse_output=False).fit_transform(frame[["place"]])
     wet = frame["wet"].astype(str).str.lower() == "true"
     expected = np.column_stack([frame["size"], one_hot, wet])
@@ -75,7 +75,7 @@ def test_what_is_written_is_read_back(suffix, tmp_path):
 
 
 def test_rules_for_gaps(mixed):
-    with pytest.raises(TableError, match=r"'size' .* no gaps, got a missing value in row 5"):
+    with pytest.raises(TableError, match=r"'size' .* no gaps, got ' NA ' in row 4"):
         load(mixed)
     _, dropped = load(mixed, missing="drop")
     assert (len(dropped.x), dropped.dropped) == (3, 1)
@@ -85,6 +85,29 @@ def test_rules_for_gaps(mixed):
     # A gap in a target is never imputed.
     _, found = load(mixed, ["size"], missing="impute")
     assert (len(found.x), found.dropped) == (3, 1)
+
+
+def test_only_empty_rows_at_the_end_are_none(tmp_path):
+    path = write(tmp_path / "gaps.csv", "a,b\n1,2\n,\n3,4\nNA,?\n5,6\n,\n\n")
+    schema, rows = tables.describe(path, ["b"], missing="drop")
+    assert rows == 5
+    (batch,) = tables.batches(path, schema, with_targets=True)
+    np.testing.assert_array_equal(batch.complete, [True, False, True, False, True])
+    np.testing.assert_array_equal(tables.read(path, schema).numbers, [1, 3, 5])
+
+
+def test_gaps_and_names_are_the_same_in_every_format(tmp_path):
+    frame = pl.DataFrame(
+        {"a": [" x ", "NA", "", "y"], "code": [1.0, 2.0, None, 2.0], "c": [1, 2, 3, 4]}
+    )
+    path = tmp_path / "a.parquet"
+    frame.write_parquet(path)
+    schema, found = load(path, ["c"], categorical=["code"], missing="impute")
+    assert [column.categories for column in schema.features] == [("x", "y"), ("1", "2")]
+    np.testing.assert_array_equal(found.x, [[1, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 0, 1]])
+    whole = write(tmp_path / "whole.csv", "a,code\nx,1\ny,2\n")
+    (batch,) = tables.batches(whole, schema, with_targets=False)
+    np.testing.assert_array_equal(batch.x, [[1, 0, 1, 0], [0, 1, 0, 1]])
 
 
 def test_batches_are_the_whole_in_order(tmp_path):
@@ -131,6 +154,7 @@ def test_columns_are_chosen_by_name(mixed):
         ("a,B\n1,2\n", "must have a column 'b', got a, B; did you mean 'B'?"),
         ("a;b\n1;2\n", "separated by semicolons"),
         ("b\n1\n", "at least one feature"),
+        ("a,b,b\n1,2,2\n", "a name of its own for each column, got 'b' twice"),
     ],
 )
 def test_bad_tables_are_refused(text, message, tmp_path):
@@ -153,7 +177,7 @@ def test_more_bad_tables_are_refused(tmp_path, mixed):
     with pytest.raises(TableError, match="'price' as both"):
         tables.describe(mixed, ["price"], features=["price", "size"])
     names = "\n".join(f"name {i},{i}" for i in range(101))
-    with pytest.raises(TableError, match="at most 100 categories, got 101"):
+    with pytest.raises(TableError, match="at most 100 categories, got more"):
         load(write(tmp_path / "names.csv", "a,price\n" + names))
     frame = pl.DataFrame({"day": [datetime.date(2026, 1, 1)], "price": [1]})
     frame.write_parquet(tmp_path / "days.parquet")
@@ -211,7 +235,13 @@ def test_an_interrupt_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-SCHEMA = Schema((Column("a", "number"), Column("b", "category", ("x", "y"))), ("c", "d"), "impute")
+SCHEMA = Schema(
+    (Column("a", "number"), Column("b", "category", ("x", "y"))), ("c", "d"), "impute", "ngem fit"
+)
+
+
+def test_a_schema_knows_where_its_columns_are():
+    assert SCHEMA.places == {"a": [0], "b": [1, 2]}
 
 
 def test_a_schema_survives_its_header():
@@ -235,6 +265,7 @@ def test_a_schema_survives_its_header():
         {"targets": "cd"},
         {"targets": [1]},
         {"missing": "guess"},
+        {"command": 3},
         {"extra": 1},
     ],
 )

@@ -49,9 +49,10 @@ def demo(
 
     Example: ngem demo --out out/demo
     """
-    from .demo import run_demo
+    with _readable_errors():
+        from .demo import run_demo
 
-    run_demo(out, epochs=epochs)
+        run_demo(out, epochs=epochs)
 
 
 @app.command()
@@ -75,11 +76,11 @@ def reproduce(
 
     Example: ngem reproduce table1 fig4 --budget full
     """
-    from rich.console import Console
-
-    from .repro import report
-
     with _readable_errors():
+        from rich.console import Console
+
+        from .repro import report
+
         if summary:
             report.summarise(out, Console())
         elif names:
@@ -339,11 +340,11 @@ def bench(
 
     Example: ngem bench step updates --out out/bench.json
     """
-    from rich.console import Console
-
-    from .bench import report
-
     with _readable_errors():
+        from rich.console import Console
+
+        from .bench import report
+
         if show is not None:
             typer.echo(report.as_markdown(report.load(show)))
         elif not report.bench(rows or [], smoke=smoke, out=out, console=Console()):
@@ -356,9 +357,9 @@ def data_list() -> None:
 
     Example: ngem data list
     """
-    from .data_command import show_list
-
     with _readable_errors():
+        from .data_command import show_list
+
         show_list()
 
 
@@ -372,9 +373,9 @@ def data_fetch(
 
     Example: ngem data fetch energy yacht
     """
-    from .data_command import fetch
-
     with _readable_errors():
+        from .data_command import fetch
+
         fetch(names)
 
 
@@ -388,10 +389,14 @@ def data_verify(
 
     Example: ngem data verify mnist
     """
-    from .data_command import verify
-
     with _readable_errors():
+        from .data_command import verify
+
         verify(names or [])
+
+
+#: Which extra installs what a command may miss; for all else it is that of tables.
+_EXTRAS = {"matplotlib": "plot", "pooch": "data", "requests": "data", "torch": "torch"}
 
 
 @contextlib.contextmanager
@@ -416,8 +421,9 @@ def _readable_errors(*, debug: bool = False) -> Iterator[None]:
 def _explain(error: Any) -> str:
     """Return what an error means to someone who only runs the command."""
     if isinstance(error, ModuleNotFoundError):
+        extra = _EXTRAS.get((error.name or "").split(".")[0], "tables")
         return (
-            f"this command needs {error.name}, which is not installed: pip install 'ngem[tables]'."
+            f"this command needs {error.name}, which is not installed: pip install 'ngem[{extra}]'."
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (

@@ -3,18 +3,20 @@
 import base64
 import html
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
-from . import __version__, metrics, plotting
+from . import __version__, plotting, table_scores
 from .mixture import Mixture
 from .sklearn import MDNRegressor
-from .table_scores import RowScores, coverage, score_rows
+from .table_schema import Schema
+from .table_scores import RowScores, score_rows
 
 #: Rows that pictures and importances are made from; scores use all of them.
 _SHOWN = 400
@@ -22,7 +24,8 @@ _SHOWN = 400
 #: Rows in the table of those that the model finds least likely.
 _WORST = 8
 
-#: Places along the second feature at which the density is drawn, as quantiles of it.
+#: Columns that have a slider, and places at which the density is drawn: quantiles of a number.
+_SLIDERS = 2
 _PLACES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -33,14 +36,29 @@ class Table:
     Attributes:
         x: Features as the model takes them, (rows, inputs).
         y: Targets, (rows, targets).
-        columns: For each column of the user's table, the inputs that it became.
-        targets: Names of the targets.
+        schema: The columns that they were.
+        numbers: Of the rows in the user's file, from 1.
     """
 
     x: np.ndarray
     y: np.ndarray
-    columns: dict[str, list[int]]
-    targets: list[str]
+    schema: Schema
+    numbers: np.ndarray
+
+    def shown(self) -> np.ndarray:
+        """Return the rows that pictures and importances are made from."""
+        return np.random.default_rng(0).permutation(len(self.x))[:_SHOWN]
+
+    def typical(self) -> np.ndarray:
+        """Return a row of medians and most common categories."""
+        row = np.nanmedian(self.x, axis=0)
+        for column in self.schema.features:
+            inputs = self.schema.places[column.name]
+            if column.kind == "boolean":
+                row[inputs] = np.round(row[inputs])
+            elif column.kind == "category":
+                row[inputs] = np.eye(len(inputs))[np.argmax(self.x[:, inputs].sum(axis=0))]
+        return row
 
 
 class Picture(NamedTuple):
@@ -52,68 +70,62 @@ class Picture(NamedTuple):
     size: tuple[float, float] = (6.0, 3.2)
 
 
-def make_report(model: MDNRegressor, table: Table, *, title: str, repeat: str = "") -> str:
+def make_report(model: MDNRegressor, table: Table, *, title: str) -> str:
     """Return the page.
 
     Args:
         model: Fitted.
         table: Rows to judge it by, best ones it has not seen.
         title: Of the page.
-        repeat: The command that makes the same model again, if there is one.
     """
-    mixture = model.predict_distribution(table.x)
     scores = score_rows(model.model_, table.x, table.y)
     importance = importances(model, table)
     sections = [
-        _section("Summary", _summary(model, table, mixture, scores)),
+        _section("Summary", _summary(model, table, scores)),
         _section("The data", _data(table)),
         _section("Training", _picture(_convergence(model))),
         _section("What matters", _picture(_importance(importance))),
     ]
-    for number, name in enumerate(table.targets):
-        sections += _density_section(model, table, importance, number, name)
-        sections += _target_sections(mixture.marginal(number), table, scores, number, name)
+    for number, name in enumerate(table.schema.targets):
+        # A target may be far from zero and vary by little.
+        with jax.enable_x64(True):
+            body = _densities(model, table, importance, number)
+        sections.append(_section(f"The density of {name}", body))
+        sections += _target_sections(model, table, scores, number)
     sections += [
-        _section("Components", _picture(_usage(mixture))),
+        _section("Components", _picture(_usage(model, table))),
         _section("Rows that surprise the model", _worst(table, scores)),
-        _section("To repeat this", _settings(model, repeat)),
+        _section("To repeat this", _settings(model, table.schema.command)),
     ]
     return _page(title, sections)
 
 
-def importances(model: MDNRegressor, table: Table, seed: int = 0) -> dict[str, float]:
+def importances(model: MDNRegressor, table: Table) -> dict[str, float]:
     """Return by how much the NLL rises if a column's values are dealt out anew, largest first."""
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(table.x))[:_SHOWN]
-    x, y = table.x[rows], _targets(model, table.y[rows])
-    known = float(np.mean(model.log_prob(x, y)))
+    rows = table.shown()
+    x, y = table.x[rows], table.y[rows]
+    order = np.random.default_rng(1).permutation(len(x))
+    known = float(np.mean(model.model_.log_prob(x, y)))
     found = {}
-    for name, inputs in table.columns.items():
+    for name, inputs in table.schema.places.items():
         shuffled = x.copy()
-        shuffled[:, inputs] = x[rng.permutation(len(x))][:, inputs]
-        found[name] = known - float(np.mean(model.log_prob(shuffled, y)))
+        shuffled[:, inputs] = x[order][:, inputs]
+        found[name] = known - float(np.mean(model.model_.log_prob(shuffled, y)))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _targets(model: MDNRegressor, y: np.ndarray) -> np.ndarray:
-    """Return targets in the shape that the model was fitted with."""
-    return y[:, 0] if model.target_ndim_ == 1 else y
-
-
 def _target_sections(
-    own: Mixture, table: Table, scores: RowScores, number: int, name: str
+    model: MDNRegressor, table: Table, scores: RowScores, number: int
 ) -> list[str]:
-    y, pit = table.y[:, number], scores.pit[:, number]
-    rows = np.random.default_rng(0).permutation(len(y))[:_SHOWN]
-    quantiles = np.asarray(own.quantile(jnp.array([0.05, 0.5, 0.95])[:, None]), float)
-    order = rows[np.argsort(quantiles[1, rows])]
+    name, pit, rows = table.schema.targets[number], scores.pit[:, number], table.shown()
+    quantiles = model.model_.quantiles(table.x[rows], np.array([0.05, 0.5, 0.95]))[:, :, number]
+    order = np.argsort(quantiles[:, 1])
     intervals = Picture(
         f"Predicted 90% intervals of {name} against the truth",
         f"For {len(rows)} rows, sorted by predicted median, the interval between the 5% and 95% "
         f"quantiles of {name} as a band, and the true value as a dot.",
-        lambda ax: _draw_intervals(ax, quantiles[:, order], y[order], name),
+        lambda ax: _draw_intervals(ax, quantiles[order].T, table.y[rows[order], number], name),
     )
-    verdict = metrics.pit_uniformity(pit).p_value
     calibration = [
         Picture(
             f"Is {name} calibrated?",
@@ -123,7 +135,8 @@ def _target_sections(
         ),
         Picture(
             f"Reliability of {name}",
-            f"Share of true values of {name} below each predicted quantile, against its level.",
+            f"Share of true values of {name} inside central intervals, against the probability of "
+            "these; below the diagonal the model is too sure.",
             lambda ax: plotting.reliability_curve(ax, pit),
             (4.0, 3.6),
         ),
@@ -132,85 +145,133 @@ def _target_sections(
         _section(f"Intervals of {name}", _picture(intervals)),
         _section(
             f"Calibration of {name}",
-            f"<p>{html.escape(_calibration_words(verdict))}</p>"
+            f"<p>{html.escape(_calibration_words(pit))}</p>"
             f'<div class="side">{"".join(map(_picture, calibration))}</div>',
         ),
     ]
 
 
-def _calibration_words(p_value: float) -> str:
-    if p_value < 0.01:
-        return (
-            "Not calibrated on these rows: by chance alone a PIT is this uneven with probability "
-            f"{p_value:.2g}. Recalibrate intervals with ngem.ConformalRegressor."
+def _calibration_words(pit: np.ndarray) -> str:
+    told = table_scores.calibration(pit)
+    words = (
+        f"Calibration on these rows: {told['calibration']} (test of a uniform PIT: p = "
+        f"{told['pit_p_value']:.2g})."
+    )
+    if told["pit_p_value"] < table_scores.SIGNIFICANT:
+        words += " Intervals can be recalibrated with ngem.ConformalRegressor."
+    return words
+
+
+class Place(NamedTuple):
+    """Where along a column the density is drawn: in words, as inputs, and which rows are near."""
+
+    label: str
+    inputs: np.ndarray
+    near: np.ndarray
+
+
+def _densities(model: MDNRegressor, table: Table, importance: dict[str, float], number: int) -> str:
+    """Return the density along the most informative number, with sliders for other columns."""
+    numbers = {column.name for column in table.schema.features if column.kind == "number"}
+    ranges = {name: _range(table.x[:, table.schema.places[name][0]]) for name in numbers}
+    along = next((name for name in importance if ranges.get(name) is not None), None)
+    if along is None:
+        return "<p>There is no column of numbers along which to draw it.</p>"
+    others = [name for name in importance if name != along]
+    found = [(name, _places(table, name)) for name in others]
+    sliders = [(name, places) for name, places in found if len(places) > 1][:_SLIDERS]
+    here = Place("", np.empty(0), np.ones(len(table.x), bool))
+    if not sliders:
+        return _picture(_density(model, table, number, along, "", here))
+    return "".join(
+        _slider(
+            name,
+            [(place.label, _density(model, table, number, along, name, place)) for place in places],
         )
-    return f"No sign of miscalibration on these rows (test of a uniform PIT: p = {p_value:.2g})."
+        for name, places in sliders
+    )
 
 
-def _density_section(
-    model: MDNRegressor, table: Table, importance: dict[str, float], number: int, name: str
-) -> list[str]:
-    """Return the density along the most informative number, with a slider for the next one."""
-    numbers = [
-        column
-        for column in importance
-        if len(table.columns[column]) == 1 and np.ptp(table.x[:, table.columns[column][0]]) > 0
-    ]
-    if not numbers:
+def _places(table: Table, name: str) -> list[Place]:
+    """Return the places along a column at which the density is drawn."""
+    column = next(column for column in table.schema.features if column.name == name)
+    inputs = table.schema.places[name]
+    values = table.x[:, inputs]
+    if column.kind == "category":
+        common = np.argsort(-values.sum(axis=0), kind="stable")[: len(_PLACES)]
+        rows = np.eye(len(inputs))
+        return [
+            Place(f"{name} = {column.categories[k]}", rows[k], values[:, k] == 1)
+            for k in common
+            if values[:, k].any()
+        ]
+    values = values[:, 0]
+    if column.kind == "boolean":
+        names = {0.0: "false", 1.0: "true"}
+        return [
+            Place(f"{name} = {names[value]}", np.array([value]), values == value)
+            for value in names
+            if np.any(values == value)
+        ]
+    if np.all(np.isnan(values)):
         return []
-    middle = np.nanmedian(table.x, axis=0)
-    along = table.columns[numbers[0]][0]
-    low, high = np.nanquantile(table.x[:, along], [0.005, 0.995])
-    grid = np.linspace(low, high, 120)
+    near = 0.35 * np.nanstd(values)
+    return [
+        Place(f"{name} = {value:.4g}", np.array([value]), np.abs(values - value) <= near)
+        for value in np.unique(np.nanquantile(values, _PLACES))
+    ]
+
+
+def _range(values: np.ndarray) -> tuple[float, float] | None:
+    """Return nearly the whole range of what is known of a column, or None where it is constant."""
+    known = values[np.isfinite(values)]
+    if not len(known) or known.min() == known.max():
+        return None
+    low, high = np.quantile(known, [0.005, 0.995])
+    return (low, high) if low < high else (known.min(), known.max())
+
+
+def _density(
+    model: MDNRegressor, table: Table, number: int, along: str, other: str, place: Place
+) -> Picture:
+    """Return the density of a target along one column, another one at a place."""
+    name, axis = table.schema.targets[number], table.schema.places[along][0]
+    ends = _range(table.x[:, axis])
+    assert ends is not None
+    grid = np.linspace(*ends, 120)
+    x = np.tile(table.typical(), (len(grid), 1))
+    x[:, axis] = grid
+    if other:
+        x[:, table.schema.places[other]] = place.inputs
     bottom, top = np.quantile(table.y[:, number], [0.002, 0.998])
-    margin = 0.08 * (top - bottom)
-    heights = np.linspace(bottom - margin, top + margin, 160)
-    second = numbers[1] if len(numbers) > 1 else None
-    frames = []
-    for place in _PLACES if second else (0.5,):
-        x = np.tile(middle, (len(grid), 1))
-        x[:, along] = grid
-        where = "the others at their medians"
-        near = np.ones(len(table.x), bool)
-        if second:
-            column = table.columns[second][0]
-            value = float(np.nanquantile(table.x[:, column], place))
-            x[:, column] = value
-            spread = np.nanstd(table.x[:, column])
-            near = np.abs(table.x[:, column] - value) <= 0.35 * spread
-            where = f"{second} = {value:.4g}"
-        mixture = model.predict_distribution(x).marginal(number)
-        dots = np.stack([table.x[near, along], table.y[near, number]])[:, :_SHOWN]
-        frames.append(
-            (
-                where,
-                Picture(
-                    f"Density of {name} along {numbers[0]}, {where}",
-                    f"Heat map: darker means that {name} is likelier there, given {numbers[0]} and "
-                    f"{where}; dots are rows nearby.",
-                    lambda ax, mixture=mixture, dots=dots: _draw_density(
-                        ax, grid, heights, mixture, dots, numbers[0], name
-                    ),
-                    (6.4, 3.6),
-                ),
-            )
-        )
-    body = _picture(frames[0][1]) if len(frames) == 1 else _slider(second or "", frames)
-    return [_section(f"The density of {name}", body)]
+    margin = 0.08 * (top - bottom) or 1.0
+    limits = (bottom - margin, top + margin)
+    where = f"{place.label}, " if other else ""
+    where += "all others at their medians or most common values"
+    mixture = model.model_.mixture(x).marginal(number)
+    rows = np.flatnonzero(place.near)[:_SHOWN]
+    dots = np.stack([table.x[rows, axis], table.y[rows, number]])
+    return Picture(
+        f"Density of {name} along {along}, {where}",
+        f"Heat map: brighter means that {name} is likelier there, given {along}, {where}; dots are "
+        "rows nearby.",
+        lambda ax: _draw_density(ax, grid, limits, mixture, dots, along, name),
+        (6.4, 3.6),
+    )
 
 
 def _draw_density(
     ax: Any,
     grid: np.ndarray,
-    heights: np.ndarray,
+    limits: tuple[float, float],
     mixture: Mixture,
     dots: np.ndarray,
     along: str,
     name: str,
 ) -> None:
-    plotting.density_map(ax, grid, mixture, limits=(heights[0], heights[-1]))
-    ax.plot(*dots, "o", color="#cc3311", markersize=2.5, alpha=0.5)
-    ax.set(xlabel=along, ylabel=name, xlim=grid[[0, -1]], ylim=heights[[0, -1]])
+    plotting.density_map(ax, grid, mixture, limits=limits)
+    ax.plot(*dots, "o", color="#66ccee", markersize=2.5, alpha=0.5)
+    ax.set(xlabel=along, ylabel=name, xlim=grid[[0, -1]], ylim=limits)
 
 
 def _draw_intervals(ax: Any, quantiles: np.ndarray, y: np.ndarray, name: str) -> None:
@@ -262,8 +323,8 @@ def _importance(importance: dict[str, float]) -> Picture:
     return Picture("Importance of columns", alt, draw, (6.0, 0.9 + 0.28 * len(shown)))
 
 
-def _usage(mixture: Mixture) -> Picture:
-    weights = np.asarray(mixture.weights)
+def _usage(model: MDNRegressor, table: Table) -> Picture:
+    weights = np.asarray(model.model_.mixture(table.x[table.shown()]).weights)
     order = np.argsort(-weights.mean(axis=0))
 
     def draw(ax: Any) -> None:
@@ -274,20 +335,25 @@ def _usage(mixture: Mixture) -> Picture:
     return Picture("Weights of the components", f"Mean weights: {mean}.", draw)
 
 
-def _summary(model: MDNRegressor, table: Table, mixture: Mixture, scores: RowScores) -> str:
+def _summary(model: MDNRegressor, table: Table, scores: RowScores) -> str:
     found = model.diagnostics_
     nll = scores.nll.mean()
     error = np.sqrt(np.mean(scores.error**2, axis=0))
+    crps = scores.crps.mean(axis=0)
+    effective = found["effective_components"]
     facts = {
         "Rows judged here": f"{len(table.x):,}",
         "Rows trained on": f"{found['training_rows']:,}",
         "NLL, in the units of the targets": f"{nll:.4f} nat",
         "NLL, standardised": f"{nll - found['nll_offset']:.4f} nat",
         "Root mean squared error of the mean": ", ".join(f"{value:.4g}" for value in error),
-        "Inside the 90% intervals": f"{100 * coverage(scores.pit, 0.9):.1f} %",
-        "Gain over one Gaussian": _gain(found["gain_over_gaussian"]),
-        "Gain over least squares": _gain(found["gain_over_linear"]),
-        "Components in use": f"{found['effective_components']:.1f} of {mixture.n_components}",
+        "CRPS": ", ".join(f"{value:.4g}" for value in crps) if np.all(crps == crps) else "unknown",
+        "Inside the 90% intervals": f"{100 * table_scores.coverage(scores.pit, 0.9):.1f} %",
+        "When fitted: gain over one Gaussian": _gain(found["gain_over_gaussian"]),
+        "When fitted: gain over least squares": _gain(found["gain_over_linear"]),
+        "When fitted: components in use": "unknown"
+        if effective is None
+        else f"{effective:.1f} of {model.n_components}",
     }
     return (
         _rows([("measure", "value"), *facts.items()])
@@ -301,13 +367,18 @@ def _gain(value: float | None) -> str:
 
 def _data(table: Table) -> str:
     lines: list[Sequence[str]] = [("column", "least", "median", "largest", "missing")]
-    for name, inputs in table.columns.items():
-        if len(inputs) == 1:
-            lines.append((name, *_numbers(table.x[:, inputs[0]])))
+    for column in table.schema.features:
+        values = table.x[:, table.schema.places[column.name]]
+        if column.kind == "category":
+            counts = values.sum(axis=0)
+            most = column.categories[int(np.argmax(counts))]
+            told = (f"{np.count_nonzero(counts)} categories", f"{most} (most common)", "")
+            lines.append((column.name, *told, str(int(len(values) - counts.sum()))))
         else:
-            lines.append((name, f"{len(inputs)} categories", "", "", ""))
+            lines.append((column.name, *_numbers(values[:, 0])))
     lines += [
-        (f"{name} (target)", *_numbers(table.y[:, d])) for d, name in enumerate(table.targets)
+        (f"{name} (target)", *_numbers(table.y[:, d]))
+        for d, name in enumerate(table.schema.targets)
     ]
     return _rows(lines)
 
@@ -321,23 +392,24 @@ def _numbers(values: np.ndarray) -> tuple[str, ...]:
 def _worst(table: Table, scores: RowScores) -> str:
     rows = np.argsort(-scores.nll)[:_WORST]
     mean = table.y + scores.error
-    header = ("row", "log density", *(f"{t}: true" for t in table.targets))
-    header += tuple(f"{t}: predicted mean" for t in table.targets)
+    targets = table.schema.targets
+    header = ("row of the file", "log density", *(f"{name}: true" for name in targets))
+    header += tuple(f"{name}: predicted mean" for name in targets)
     lines: list[Sequence[str]] = [header]
     for row in rows:
-        numbers = [*table.y[row], *mean[row]]
-        lines.append((str(row + 1), f"{-scores.nll[row]:.3f}", *(f"{n:.4g}" for n in numbers)))
+        values = [f"{value:.4g}" for value in (*table.y[row], *mean[row])]
+        lines.append((str(table.numbers[row]), f"{-scores.nll[row]:.3f}", *values))
     return "<p>The least likely rows: mistakes in the data, or in the model.</p>" + _rows(lines)
 
 
-def _settings(model: MDNRegressor, repeat: str) -> str:
+def _settings(model: MDNRegressor, command: str) -> str:
     settings = {
         name: value if isinstance(value, str | int | float | bool | None) else repr(value)
         for name, value in model.get_params(deep=False).items()
     }
-    command = f"<pre><code>{html.escape(repeat)}</code></pre>" if repeat else ""
+    line = f"<pre><code>{html.escape(command)}</code></pre>" if command else ""
     return (
-        f"{command}<details><summary>All settings (ngem {__version__})</summary><pre><code>"
+        f"{line}<details><summary>All settings (ngem {__version__})</summary><pre><code>"
         f"{html.escape(json.dumps(settings, indent=1))}</code></pre></details>"
     )
 
@@ -372,7 +444,7 @@ def _slider(name: str, frames: list[tuple[str, Picture]]) -> str:
 def _picture(picture: Picture) -> str:
     light, dark = (_png(picture, dark=dark) for dark in (False, True))
     return (
-        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img src="{light}" alt="{html.escape(picture.alt)}"></picture>'
         f"<figcaption>{html.escape(picture.title)}</figcaption></figure>"
     )
@@ -385,4 +457,5 @@ def _png(picture: Picture, *, dark: bool) -> str:
 
 def _page(title: str, sections: list[str]) -> str:
     template = resources.files("ngem").joinpath("report.html").read_text(encoding="utf-8")
-    return template.replace("{{title}}", html.escape(title)).replace("{{body}}", "".join(sections))
+    parts = {"{{title}}": html.escape(title), "{{body}}": "".join(sections)}
+    return re.sub("|".join(parts), lambda found: parts[found[0]], template)

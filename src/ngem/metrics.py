@@ -210,14 +210,17 @@ def binomial_band(n: int, p: float | int, confidence: float | int = 0.95) -> tup
     _errors.check_fraction("confidence", confidence)
     if p in (0, 1):
         return int(n * p), int(n * p)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-    k = np.arange(n + 1)
-    log_choose = log_factorial[n] - log_factorial - log_factorial[::-1]
-    mass = np.exp(log_choose + k * math.log(p) + (n - k) * math.log1p(-p))
-    below = np.cumsum(mass)
+    # Beyond forty standard deviations, and a hundred counts, there is nothing in float64.
+    reach = 40 * math.sqrt(n * p * (1 - p)) + 100
+    first, last = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
+    k = np.arange(first, last + 1)
+    # Each mass from the one before it, in logarithms and up to a factor.
+    ratios = np.log((n - k[:-1]) / k[1:]) + math.log(p) - math.log1p(-p)
+    log_mass = np.concatenate([[0.0], np.cumsum(ratios)])
+    below = np.cumsum(np.exp(log_mass - log_mass.max()))
     tails = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
-    low, high = np.minimum(np.searchsorted(below, tails), n)
-    return int(low), int(high)
+    low, high = np.minimum(np.searchsorted(below / below[-1], tails), last - first)
+    return first + int(low), first + int(high)
 
 
 def pit_uniformity(pit: Any) -> Uniformity:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +23,9 @@ COLORS = {"nll": "#4477aa", "ngem": "#cc3311", "ngem-listing": "#ddaa33", "sgem"
 
 #: Colours of components, likewise.
 _CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
+
+#: What a calibrated model does, visible on light pages and on dark ones.
+_BAND: dict[str, Any] = {"color": "0.5", "alpha": 0.3, "lw": 0}
 
 #: Points along y of a heat map.
 _HEIGHT = 300
@@ -48,6 +52,9 @@ _DARK = {
     "xtick.color": "#c8c8c8",
     "ytick.color": "#c8c8c8",
     "lines.color": "#e6e6e6",
+    "boxplot.boxprops.color": "#c8c8c8",
+    "boxplot.whiskerprops.color": "#c8c8c8",
+    "boxplot.capprops.color": "#c8c8c8",
 }
 
 
@@ -78,9 +85,12 @@ def styled_figure(
 def png(
     draw: Callable[[Axes], Any], size: tuple[float | int, float | int], *, dark: bool = False
 ) -> bytes:
-    """Return a drawing in our style as a PNG file, for a light page or a dark one."""
+    """Return a drawing in our style as a PNG file, for a light page or a dark one.
+
+    Names of columns are shown as they are, dollar signs included.
+    """
     with (
-        mpl.rc_context(cast(Any, _DARK if dark else {})),
+        mpl.rc_context(cast(Any, {"text.parse_math": False} | (_DARK if dark else {}))),
         styled_figure(1, 1, size) as (figure, axes),
     ):
         draw(axes[0, 0])
@@ -119,7 +129,7 @@ def trajectories(
 ) -> list[Any]:
     """Draw the paths of component means during training, (logs, comp, 2) (Fig. 5)."""
     artists: list[Any] = []
-    for path, marker in zip(np.moveaxis(means, 1, 0), "sovD^", strict=False):
+    for path, marker in zip(np.moveaxis(means, 1, 0), itertools.cycle("sovD^"), strict=False):
         artists += ax.plot(*path.T, "-", color=color, linewidth=0.6, alpha=0.5)
         artists += ax.plot(*path.T, marker, color=color, markersize=3, alpha=0.6)
         artists += ax.plot(*path[0], marker, color="white", markeredgecolor="black", markersize=7)
@@ -137,13 +147,12 @@ def convergence(
 ) -> list[Any]:
     """Draw curves (seeds, logs) as mean and standard deviation over seeds (Figs. 4, 6)."""
     artists: list[Any] = []
-    for name, curve in curves.items():
+    for number, (name, curve) in enumerate(curves.items()):
         mean, spread = curve.mean(axis=0), curve.std(axis=0)
-        artists += ax.plot(iterations, mean, color=COLORS[name], label=name)
+        color = _color(name, number)
+        artists += ax.plot(iterations, mean, color=color, label=name)
         artists.append(
-            ax.fill_between(
-                iterations, mean - spread, mean + spread, color=COLORS[name], alpha=0.2, lw=0
-            )
+            ax.fill_between(iterations, mean - spread, mean + spread, color=color, alpha=0.2, lw=0)
         )
     if optimum is not None:
         artists.append(ax.axhline(optimum, color="black", lw=0.8, ls=":", label="optimum"))
@@ -189,12 +198,8 @@ def differences(
     artists: list[Any] = []
     for number, (name, values) in enumerate(methods.items()):
         at = np.arange(len(rows)) + 0.22 * (number - (len(methods) - 1) / 2)
-        color = COLORS.get(name, _CYCLE[(number + 2) % len(_CYCLE)])
-        artists.append(
-            ax.errorbar(
-                values[:, 0], at, xerr=values[:, 1], fmt="o", ms=4, lw=1, color=color, label=name
-            )
-        )
+        style = {"fmt": "o", "ms": 4, "lw": 1, "color": _color(name, number), "label": name}
+        artists.append(ax.errorbar(values[:, 0], at, xerr=values[:, 1], **style))
     artists.append(ax.axvline(0, color="black", lw=0.8))
     ax.set_xscale("symlog", linthresh=linear)
     ax.set(yticks=range(len(rows)), yticklabels=rows, ylim=(len(rows) - 0.5, -0.5))
@@ -203,12 +208,19 @@ def differences(
 
 
 def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
-    """Draw each component's mean ± std along x, as opaque as it has weight (Fig. 7)."""
+    """Draw each component's mean ± std along x, as opaque as it has weight (Fig. 7).
+
+    Args:
+        ax: Where to draw.
+        x: Values of the feature, ascending.
+        mixture: The density at each of them, over one target column.
+    """
+    _check_path(x, mixture)
     artists: list[Any] = []
     weights = np.asarray(mixture.weights)
     means = np.asarray(mixture.components.mean)[..., 0]
     spread = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
-    for k, color in zip(range(mixture.n_components), _CYCLE, strict=False):
+    for k, color in zip(range(mixture.n_components), itertools.cycle(_CYCLE), strict=False):
         low, high = means[:, k] - spread[:, k], means[:, k] + spread[:, k]
         share = float(weights[:, k].mean())
         alpha = 0.1 + 0.4 * share
@@ -240,7 +252,7 @@ def compared_densities(
 ) -> list[Any]:
     """Draw densities over one axis, with the mean that they share (Fig. 1)."""
     artists: list[Any] = []
-    for (name, curve), color in zip(curves.items(), _CYCLE, strict=False):
+    for (name, curve), color in zip(curves.items(), itertools.cycle(_CYCLE), strict=False):
         artists += ax.plot(grid, curve, color=color, label=name)
         artists.append(ax.fill_between(grid, curve, color=color, alpha=0.15, lw=0))
     artists.append(ax.axvline(mean, color="black", lw=0.8, ls=":", label="mean"))
@@ -332,7 +344,7 @@ def pit_histogram(
     per_count = bins / len(pit)
     label = f"{confidence:.0%} of a calibrated model's bars"
     artists: list[Any] = [
-        ax.axhspan(low * per_count, high * per_count, color="0.85", lw=0, zorder=0, label=label)
+        ax.axhspan(low * per_count, high * per_count, **_BAND, zorder=0, label=label)
     ]
     counts, edges = np.histogram(pit, bins=bins, range=(0, 1))
     artists.append(
@@ -347,7 +359,7 @@ def pit_histogram(
             linewidth=0.5,
         )
     )
-    artists.append(ax.axhline(1, color="black", lw=0.8, ls=":"))
+    artists.append(ax.axhline(1, color=mpl.rcParams["text.color"], lw=0.8, ls=":"))
     # Room for the legend above the bars.
     top = 1.25 * per_count * max(high, counts.max())
     ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1), ylim=(0, top))
@@ -371,14 +383,19 @@ def reliability_curve(
     found = metrics.reliability(pit, levels, kind=kind, confidence=confidence)
     label = f"{confidence:.0%} of calibrated models"
     artists: list[Any] = [
-        ax.fill_between(levels, found.lower, found.upper, color="0.85", lw=0, label=label),
-        *ax.plot((0, 1), (0, 1), color="black", lw=0.8, ls=":"),
+        ax.fill_between(levels, found.lower, found.upper, **_BAND, label=label),
+        *ax.plot((0, 1), (0, 1), color=mpl.rcParams["text.color"], lw=0.8, ls=":"),
         *ax.plot(levels, found.observed, color=COLORS["ngem"], label=f"observed, {len(pit)} rows"),
     ]
     what = "coverage of central intervals" if kind == "central" else "share below the quantile"
     ax.set(xlabel=f"nominal {what}", ylabel="observed", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(loc="upper left")
     return artists
+
+
+def _color(name: str, number: int) -> str:
+    """Return a method's colour, or one that none of ours has for another's."""
+    return COLORS.get(name, _CYCLE[(number + 2) % len(_CYCLE)])
 
 
 def _check_path(x: np.ndarray, mixture: Mixture) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import _settings, files, html_report, table_scores, tables, tuning
+from . import _settings, files, table_scores, tables, tuning
 from ._choices import check_choice
 from ._errors import check_fraction
 from .prediction import Model
@@ -84,6 +85,7 @@ class Voice:
 class Loaded:
     """A table in memory, split into rows to learn from and rows to judge by."""
 
+    source: Source
     schema: Schema
     x: np.ndarray
     y: np.ndarray
@@ -96,7 +98,7 @@ class Loaded:
         watched = (self.x[self.held_out], self._targets(self.held_out))
         eval_set = watched if len(self.held_out) else None
         estimator.fit(self.x[self.train], self._targets(self.train), eval_set=eval_set)
-        estimator.table_ = self.schema
+        estimator.table_ = self.schema._replace(command=_command(self.source, estimator))
         return estimator
 
     @property
@@ -238,18 +240,15 @@ def evaluate(model: Path, path: Path, *, missing: str | None, voice: Voice) -> N
 
 def report(model: Path, path: Path, *, out: Path, missing: str | None, voice: Voice) -> None:
     """Write one page about a model and rows whose targets are known."""
+    from . import html_report  # draws, which no other command does
+
     estimator, schema = _load_model(model, missing)
     _check_place(out, model, path)
     rows = tables.read(path, schema)
-    columns, place = {}, 0
-    for column in schema.features:
-        columns[column.name] = list(range(place, place + len(column.inputs)))
-        place += len(column.inputs)
     page = html_report.make_report(
         estimator,
-        html_report.Table(rows.x, rows.y, columns, list(schema.targets)),
+        html_report.Table(rows.x, rows.y, schema, rows.numbers),
         title=f"{', '.join(schema.targets)}: {model.name} on {path.name}",
-        repeat=f"ngem report {model.name} {path.name} --out {out.name}",
     )
     files.replace(out, page.encode())
     voice.say(f"Report written to {out}")
@@ -284,7 +283,7 @@ def load_table(source: Source, voice: Voice) -> Loaded:
         "seed": source.seed,
     }
     voice.say(_table_lines(source, facts))
-    return Loaded(schema, found.x, found.y, train, held_out, facts)
+    return Loaded(source, schema, found.x, found.y, train, held_out, facts)
 
 
 def judge(estimator: MDNRegressor, loaded: Loaded) -> dict[str, Any]:
@@ -333,11 +332,36 @@ def _estimator(source: Source, settings: dict[str, Any], voice: Voice) -> MDNReg
     estimator = MDNRegressor(
         **settings,
         missing="impute" if source.missing == "impute" else "error",
+        validation_fraction=source.validation_fraction,
         random_state=source.seed,
         verbose=int(voice.talks),
     )
     _settings.check(estimator.get_params(deep=False))
     return estimator
+
+
+def _command(source: Source, estimator: MDNRegressor) -> str:
+    """Return the command that would fit the same model to the same file."""
+    chosen = {
+        "target": source.target,
+        "features": source.features,
+        "exclude": source.exclude,
+        "categorical": source.categorical,
+        "missing": source.missing,
+        "max-rows": source.max_rows,
+        "validation-fraction": source.validation_fraction,
+        "components": estimator.n_components,
+        "hidden": ",".join(map(str, estimator.hidden_sizes)),
+        "covariance": estimator.covariance,
+        "objective": estimator.objective,
+        "learning-rate": estimator.learning_rate,
+        "epochs": estimator.max_epochs,
+        "seed": source.seed,
+    }
+    words = ["ngem", "fit", str(source.path)]
+    for name, value in chosen.items():
+        words += [] if value is None else [f"--{name}", str(value)]
+    return shlex.join(words)
 
 
 def _model_path(out: Path | None, data: Path) -> Path:

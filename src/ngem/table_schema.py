@@ -3,6 +3,7 @@
 Plain Python, so that a model file can be read where no library for tables is installed.
 """
 
+import itertools
 from typing import Any, NamedTuple
 
 from ._choices import check_choice
@@ -39,11 +40,13 @@ class Schema(NamedTuple):
         features: Columns to predict from.
         targets: Names of the columns to predict, all of numbers.
         missing: "error"; "drop" to leave rows with gaps out; or "impute" to fill gaps in features.
+        command: What repeats the fit, as typed in a shell.
     """
 
     features: tuple[Column, ...]
     targets: tuple[str, ...]
     missing: str = "error"
+    command: str = ""
 
     @property
     def inputs(self) -> list[str]:
@@ -55,13 +58,22 @@ class Schema(NamedTuple):
         """How many encoded features there are."""
         return len(self.inputs)
 
+    @property
+    def places(self) -> dict[str, list[int]]:
+        """The encoded features of each column, by their numbers."""
+        ends = itertools.accumulate(len(column.inputs) for column in self.features)
+        return {
+            column.name: list(range(end - len(column.inputs), end))
+            for column, end in zip(self.features, ends, strict=True)
+        }
+
     def to_header(self) -> dict[str, Any]:
         """Return what JSON can say."""
         columns = [
             {"name": name, "kind": kind, "categories": list(categories)}
             for name, kind, categories in self.features
         ]
-        return {"features": columns, "targets": list(self.targets), "missing": self.missing}
+        return {**self._asdict(), "features": columns, "targets": list(self.targets)}
 
     @classmethod
     def from_header(cls, found: Any) -> "Schema":
@@ -70,7 +82,8 @@ class Schema(NamedTuple):
         Raises:
             ValueError: If it is anything else.
         """
-        _need(_has_keys(found, {"features", "targets", "missing"}), "three entries", found)
+        _need(_has_keys(found, set(cls._fields)), f"the entries {cls._fields}", found)
+        _need(isinstance(found["command"], str), "a command", found["command"])
         check_choice("a table's rule for missing values", found["missing"], MISSING)
         _need(_is_names(found["targets"]), "distinct names of targets", found["targets"])
         listed = isinstance(found["features"], list) and len(found["features"]) > 0
@@ -78,7 +91,7 @@ class Schema(NamedTuple):
         features = tuple(map(_read_column, found["features"]))
         names = [column.name for column in features] + found["targets"]
         _need(len(set(names)) == len(names), "distinct names of columns", names)
-        return cls(features, tuple(found["targets"]), found["missing"])
+        return cls(features, tuple(found["targets"]), found["missing"], found["command"])
 
 
 def _read_column(found: Any) -> Column:

@@ -29,6 +29,10 @@ MOST_CATEGORIES = 100
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _SUFFIXES = (*_SEPARATORS, ".parquet", ".pq")
 _ROW = "__row__"
+
+#: What polars puts between a name that a header has twice and a number.
+_TWICE = "_duplicated_"
+
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -44,19 +48,22 @@ class Batch(NamedTuple):
         y: Targets, NaN where unknown; no columns where they were not asked for.
         complete: Rows that can be used; the others are to be dropped.
         kept: Columns to pass through as they are.
+        numbers: Of the rows in the file, from 1.
     """
 
     x: np.ndarray
     y: np.ndarray
     complete: np.ndarray
     kept: pl.DataFrame
+    numbers: np.ndarray
 
 
 class Rows(NamedTuple):
-    """A table in memory: features, targets, and how many rows had to be dropped."""
+    """A table in memory: features, targets, numbers of the rows, and how many had to be dropped."""
 
     x: np.ndarray
     y: np.ndarray
+    numbers: np.ndarray
     dropped: int
 
 
@@ -136,18 +143,19 @@ def read(
     chosen = None
     if max_rows is not None and max_rows < rows:
         chosen = np.random.default_rng(seed).choice(rows, max_rows, replace=False)
-    parts = [
-        (batch.x[batch.complete], batch.y[batch.complete], np.sum(~batch.complete))
-        for batch in batches(path, schema, with_targets=True, chosen=chosen)
-    ]
-    x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    dropped = int(sum(part[2] for part in parts))
+    parts, dropped = [], 0
+    for batch in batches(path, schema, with_targets=True, chosen=chosen):
+        parts.append([part[batch.complete] for part in (batch.x, batch.y, batch.numbers)])
+        dropped += int(np.sum(~batch.complete))
+    if not parts:
+        raise TableError(f"{path} must hold rows below its header, got none; is it the right file?")
+    x, y, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
     if len(x) == 0:
         raise TableError(
             f"{path} must hold rows without gaps, got none: all {dropped} were dropped; try "
             "--missing impute, or --exclude for the columns that are mostly empty."
         )
-    return Rows(x, y, dropped)
+    return Rows(x, y, numbers, dropped)
 
 
 def batches(
@@ -177,7 +185,7 @@ def batches(
     wanted = list(dict.fromkeys((_ROW, *names, *keep)))
     position, chosen = 0, None if chosen is None else np.sort(chosen)
     with _readable(path):
-        for frame in _scan(path).select(wanted).collect_batches(chunk_size=size or BATCH):
+        for frame in _rows(path).select(wanted).collect_batches(chunk_size=size or BATCH):
             start, position = position, position + len(frame)
             if chosen is not None:
                 low, high = np.searchsorted(chosen, [start, position])
@@ -193,6 +201,12 @@ def beside(batch: Batch, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
         column = np.full(len(batch.x), np.nan)
         column[batch.complete] = values
         full[name] = pl.Series(name, column).fill_nan(None)
+    both = set(batch.kept.columns) & set(full)
+    if both:
+        raise TableError(
+            f"a kept column must have a name that no prediction has, got {min(both)!r}; rename it "
+            "in the file, or leave it out of --keep."
+        )
     return batch.kept.with_columns(**full) if batch.kept.width else pl.DataFrame(full)
 
 
@@ -281,9 +295,34 @@ def _scan(path: Path) -> pl.LazyFrame:
         row_index_offset=1,
     )
     names = frame.collect_schema().names()
-    # In a file of several columns, an empty line is no row; at the end it is quite common.
-    blank = pl.all_horizontal(pl.all().exclude(_ROW).is_null())
-    return frame.filter(~blank) if len(names) > 2 else frame
+    _check_distinct(path, names)
+    return frame
+
+
+def _rows(path: Path) -> pl.LazyFrame:
+    """Return a file's rows without the empty ones at its end, which editors and Excel leave there.
+
+    Elsewhere an empty row is a row of gaps, so that predictions stay beside what they are for. Of
+    one column, an empty line is a gap even at the end.
+    """
+    frame = _scan(path)
+    names = frame.collect_schema().names()
+    if path.suffix.lower() not in _SEPARATORS or len(names) <= 2:
+        return frame
+    full = pl.any_horizontal(pl.all().exclude(_ROW).is_not_null())
+    last = frame.filter(full).select(pl.col(_ROW).max()).collect(engine="streaming").item()
+    return frame.filter(pl.col(_ROW) <= (last or 0))
+
+
+def _check_distinct(path: Path, names: Sequence[str]) -> None:
+    """Refuse a header with one name twice, of which the reader makes two names."""
+    for name in names:
+        first = name.rsplit(_TWICE, 1)[0]
+        if _TWICE in name and first in names:
+            raise TableError(
+                f"{path} must have a name of its own for each column, got {first!r} twice; rename "
+                "or remove one of them."
+            )
 
 
 @contextlib.contextmanager
@@ -330,7 +369,7 @@ def _check_roles(features: Sequence[str], targets: Sequence[str]) -> None:
 def _count(path: Path, names: Sequence[str]) -> tuple[int, dict[str, "_Count"]]:
     """Return how many rows there are, and of each column how many values of which kind."""
     with _readable(path):
-        frame = _scan(path)
+        frame = _rows(path)
         types = frame.collect_schema()
         wanted = [expr for name in names for expr in _counting(name, is_text=types[name] in _TEXT)]
         # By position: a user's column may have any name.
@@ -356,11 +395,18 @@ def _counting(name: str, *, is_text: bool) -> list[pl.Expr]:
         return [column.count(), pl.lit(0), pl.lit(0)]
     text = _clean(column)
     truth = text.str.to_lowercase().is_in(["true", "false"])
-    return [column.count(), text.cast(pl.Float64, strict=False).count(), truth.sum()]
+    return [text.count(), text.cast(pl.Float64, strict=False).count(), truth.sum()]
 
 
 def _clean(column: pl.Expr) -> pl.Expr:
-    return column.cast(pl.String).str.strip_chars()
+    """Return text without spaces around it, null where it stands for a missing value."""
+    text = column.cast(pl.String).str.strip_chars()
+    return pl.when(~text.is_in(GAPS)).then(text)
+
+
+def _names(column: pl.Expr) -> pl.Expr:
+    """Return text for categories, the same for 1 and for the 1.0 of a column with gaps."""
+    return _clean(column).str.replace(r"^(-?\d+)\.0+$", "$1")
 
 
 def _kind(path: Path, name: str, count: _Count, is_category: bool) -> str:
@@ -412,13 +458,15 @@ def _categories(path: Path, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found = {}
     for name in names:
         with _readable(path):
-            values = _scan(path).select(_clean(pl.col(name)).unique()).collect(engine="streaming")
-        found[name] = tuple(sorted(value for value in values[name] if value is not None))
+            values = _scan(path).select(_names(pl.col(name)).drop_nulls().unique())
+            # Of a column of keys, no more than shows what it is.
+            values = values.head(MOST_CATEGORIES + 1).collect(engine="streaming")
+        found[name] = tuple(sorted(values[name]))
         if len(found[name]) > MOST_CATEGORIES:
             raise TableError(
                 f"column {name!r} of {path} must have at most {MOST_CATEGORIES} categories, got "
-                f"{len(found[name])} such as {found[name][0]!r}; leave it out (--exclude {name!r}) "
-                "or group its values."
+                f"more, such as {found[name][0]!r}; leave it out (--exclude {name!r}) or group its "
+                "values."
             )
     return found
 
@@ -433,7 +481,8 @@ def _encode(
     # Nothing can be learned from an imputed target.
     targets = [encoder.numbers(name, fillable=False) for name in names]
     y = np.column_stack(targets) if targets else np.empty((len(frame), 0))
-    return Batch(np.column_stack(blocks), y, ~encoder.gaps, frame.select(keep))
+    x, numbers = np.column_stack(blocks), frame[_ROW].to_numpy()
+    return Batch(x, y, ~encoder.gaps, frame.select(keep), numbers)
 
 
 class _Encoder:
@@ -475,7 +524,7 @@ class _Encoder:
 
     def _one_hot(self, column: Column) -> np.ndarray:
         """Return a column of zeros and ones for each category; a gap is zero in all of them."""
-        text = self._frame.select(_clean(pl.col(column.name)))[column.name]
+        text = self._frame.select(_names(pl.col(column.name)))[column.name]
         table = np.array(text.to_list(), object)[:, None] == np.array(column.categories, object)
         # A category that the model never saw tells it as little as none at all.
         self._mind(column.name, ~table.any(axis=1), known=column.categories)
