@@ -2,15 +2,20 @@
 
     python benchmarks/compare.py OLD.json NEW.json
 
-A row has moved if the ranges between its quartiles do not overlap. Tables of two machines differ
-for other reasons than the code, so their facts are compared first.
+A row has moved if the Mann-Whitney test finds its rounds of the two runs apart at a level of 0.005,
+so that tables of the same code differ in about one row of two hundred. Tables of two machines
+differ for other reasons than the code, so facts and versions are compared first.
 """
 
 import argparse
 from pathlib import Path
 from typing import NamedTuple
 
+from scipy import stats
+
 from ngem.bench.report import load
+
+LEVEL = 0.005
 
 
 class Change(NamedTuple):
@@ -21,23 +26,33 @@ class Change(NamedTuple):
     new: float
     moved: bool
 
+    def __str__(self) -> str:
+        share = f" ({self.new / self.old - 1:+.0%})" if self.old > 0 else ""
+        return f"{self.name}: {self.old:.3g} -> {self.new:.3g}{share}"
+
 
 def compare(old: dict, new: dict) -> tuple[list[Change], list[str]]:
     """Return the rows that both tables measured, and the names that only one of them did."""
+    for table in (old, new):
+        if table["smoke"]:
+            raise SystemExit("expected two measurements, got a smoke run, which measures nothing.")
     measured = [
         {row["name"]: row for row in table["rows"] if row["value"] is not None}
         for table in (old, new)
     ]
     changes = [
-        Change(name, was["value"], now["value"], _apart(was, now))
+        Change(name, was["value"], now["value"], _apart(was["values"], now["values"]))
         for name, was in measured[0].items()
         if (now := measured[1].get(name)) is not None
     ]
     return changes, sorted(set(measured[0]) ^ set(measured[1]))
 
 
-def _apart(was: dict, now: dict) -> bool:
-    return was["high"] < now["low"] or now["high"] < was["low"]
+def _apart(was: list[float], now: list[float]) -> bool:
+    """Tell whether two runs differ; what was measured once has no noise and differs if it does."""
+    if len(was) == len(now) == 1:
+        return was != now
+    return bool(stats.mannwhitneyu(was, now).pvalue < LEVEL)
 
 
 def main() -> None:
@@ -47,16 +62,15 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     arguments = parser.parse_args()
     old, new = load(arguments.old), load(arguments.new)
-    for fact in ("cores", "processor", "load_at_start"):
-        if old["machine"][fact] != new["machine"][fact]:
-            print(f"{fact}: {old['machine'][fact]} before, {new['machine'][fact]} now")
     changes, alone = compare(old, new)
+    for what in ("machine", "versions"):
+        for fact in sorted({*old[what], *new[what]}):
+            was, now = old[what].get(fact), new[what].get(fact)
+            if was != now:
+                print(f"{fact}: {was} before, {now} now")
     for change in changes:
         if change.moved:
-            print(
-                f"{change.name}: {change.old:.3g} -> {change.new:.3g} "
-                f"({change.new / change.old - 1:+.0%})"
-            )
+            print(change)
     print(f"{sum(change.moved for change in changes)} of {len(changes)} rows moved beyond noise")
     if alone:
         print(f"in one table only: {', '.join(alone)}")

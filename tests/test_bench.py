@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from ngem import training
 from ngem.bench import measure, ours, peers, predictions, report, timing, workers
 from ngem.bench.rows import ROWS, TABLE10, TWO_SINUSOIDS, Row, Target, choose
 from ngem.cli import app
@@ -139,6 +140,12 @@ def test_a_worker_takes_turns_and_tells_what_went_wrong():
         pool.clear()
         with pytest.raises(RuntimeError, match="IndexError"):
             turn()
+        # A worker that the system ended does not end the others' rows.
+        (worker,) = pool._workers.values()
+        worker._process.kill()
+        worker._process.wait()
+        pool.clear()
+        assert not pool._workers
     finally:
         pool.close()
 
@@ -213,8 +220,30 @@ def test_the_pytorch_side_has_the_likelihood():
 
 def test_distinct_conditions_do_not_repeat():
     """The side without repeated conditions must not be seen as having them."""
-    x, _ = ours.noise(50, 3, 1, labels=3)
-    assert len(np.unique(x, axis=0)) == 3
+    found = []
+    for distinct in (False, True):
+        x, y = map(jnp.asarray, ours.noise(50, 3, 1, labels=3, distinct=distinct))
+        found.append(training.condense(training.Data(x, y), 25))
+    assert [data.condition is None for data in found] == [False, True]
+    assert len(found[0].x) == 3
+
+
+@pytest.mark.parametrize("question", ["cdf", "quantile"])
+def test_skpro_answers_the_same_question(question):
+    pytest.importorskip("skpro", reason="skpro is not installed")
+    parts = predictions.draw(6, 4)
+    expected = [predictions.SCIPY[question](*row) for row in zip(*parts, strict=True)]
+    found = np.asarray(predictions.skpro(question, 6, 4)(), float)
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5)
+
+
+def test_answers_in_single_precision_agree_too():
+    parts = predictions.draw(6, 4)
+    for question, tolerance in (("cdf", 1e-5), ("quantile", 1e-4), ("crps", 1e-4)):
+        answer, mixture, y = predictions.ours(question, 6, 4)
+        mixture, y = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (mixture, y))
+        expected = [predictions.SCIPY[question](*row) for row in zip(*parts, strict=True)]
+        np.testing.assert_allclose(answer(mixture, y), expected, rtol=tolerance)
 
 
 # The command.
@@ -259,18 +288,27 @@ def test_bad_names_and_files_are_refused(tmp_path):
     assert "expected a table that ngem bench" in result.output
 
 
-def table(**rows):
-    keys = ("value", "low", "high")
+def table(smoke=False, **rows):
     return {
-        "rows": [{"name": n, **dict(zip(keys, v, strict=True))} for n, v in rows.items()],
+        "smoke": smoke,
+        "rows": [
+            {"name": name, "value": None if values is None else np.median(values), "values": values}
+            for name, values in rows.items()
+        ],
         "machine": {"cores": 2, "processor": "one", "load_at_start": 0.1},
         "versions": {},
     }
 
 
 def test_compare_tells_what_moved(tmp_path, monkeypatch, capsys):
-    old = table(same=(1.0, 0.9, 1.1), slower=(1.0, 0.9, 1.1), gone=(1.0, 1.0, 1.0))
-    new = table(same=(1.15, 1.05, 1.2), slower=(1.3, 1.2, 1.4), skipped=(None, None, None))
+    near = [0.9, 0.95, 1.0, 1.0, 1.05, 1.1]
+    old = table(same=near, slower=near, never=[0.0] * 6, gone=[1.0])
+    new = table(
+        same=[value + 0.05 for value in near],
+        slower=[value + 0.3 for value in near],
+        never=[2.0] * 6,
+        skipped=None,
+    )
     for name, content in (("old", old), ("new", new)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     files = [str(tmp_path / f"{name}.json") for name in ("old", "new")]
@@ -279,8 +317,21 @@ def test_compare_tells_what_moved(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "slower: 1 -> 1.3 (+30%)" in printed
     assert "same:" not in printed
-    assert "1 of 2 rows moved" in printed
+    assert "never: 0 -> 2\n" in printed
+    assert "2 of 3 rows moved" in printed
     assert "in one table only: gone" in printed
+    with pytest.raises(SystemExit, match="smoke run"):
+        script("compare").compare(old, table(smoke=True))
+
+
+def test_compare_is_seldom_alarmed_by_noise():
+    rng = np.random.default_rng(0)
+    old, new = (
+        table(**{str(n): list(1 + 0.1 * rng.standard_normal(5 + n % 11)) for n in range(400)})
+        for _ in range(2)
+    )
+    changes, _ = script("compare").compare(old, new)
+    assert sum(change.moved for change in changes) < 8
 
 
 def test_the_page_shows_the_committed_run():

@@ -126,7 +126,20 @@ def test_a_hopeless_model_gets_the_whole_line_and_a_warning():
     with pytest.warns(UserWarning, match="far too sure of itself"):
         region = conformal.predict_interval(np.arange(3), 0.9)
     np.testing.assert_array_equal(region, np.broadcast_to([-np.inf, np.inf], (3, 1, 2)))
-    assert conformal.contains(np.arange(N_POOL), y, 0.9).all()
+    with pytest.warns(UserWarning, match="far too sure of itself"):
+        assert conformal.contains(np.arange(N_POOL), y, 0.9).all()
+
+
+def test_few_calibration_rows_still_suffice_on_average():
+    """With 10 rows the rank that forgets the new row, ceil(10 c), would cover 0.82 at c = 0.9."""
+    model, y = pool("too sure")
+    rng = np.random.default_rng(6)
+    covered = []
+    for _ in range(2000):
+        *known, new = rng.choice(N_POOL, 11, replace=False)
+        conformal = ConformalRegressor(model).calibrate(known, y[known])
+        covered.append(model.masses[new] <= conformal.mass(0.9))
+    assert np.mean(covered) == pytest.approx(10 / 11, abs=4 * 0.0064)
 
 
 # The quantile

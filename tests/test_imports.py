@@ -32,6 +32,7 @@ LAYERS = [
         "_choices",
         "_conditions",
         "_defaults",
+        "_machine",
         "_types",
         "datasets",
         "files",

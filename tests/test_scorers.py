@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ngem import crps_scorer, metrics, nll_scorer
+from ngem import crps_scorer, energy_scorer, metrics, nll_scorer
 
 from .test_sklearn import _quick_compilation, branches, correlated, fitted, tiny  # noqa: F401
 
@@ -55,6 +55,15 @@ def test_scorers_are_means_and_greater_is_better():
     far = y + 10
     assert nll_scorer(model, x, far) < nll_scorer(model, x, y)
     assert crps_scorer(model, x, far) < crps_scorer(model, x, y)
+
+
+def test_the_energy_scorer_is_crps_in_one_dimension_and_joint_in_more():
+    model, (x, y) = fitted("one"), branches(200, seed=7)
+    exact = crps_scorer(model, x, y)
+    assert energy_scorer(model, x, y) == pytest.approx(exact, rel=0.1)
+    model, (x, y) = fitted("two"), correlated(200, seed=7)
+    right = energy_scorer(model, x, y)
+    assert energy_scorer(model, x, y[::-1]) < right < 0
 
 
 def test_scorers_serve_cross_validation_and_searches():

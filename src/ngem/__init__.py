@@ -11,6 +11,7 @@ _HOMES = {
     "ConformalRegressor": "conformal",
     "nll_scorer": "scorers",
     "crps_scorer": "scorers",
+    "energy_scorer": "scorers",
     "Mixture": "mixture",
     "gaussian_mixture": "mixture",
     "nll_loss": "objectives",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .objectives import ngem_loss as ngem_loss
     from .objectives import nll_loss as nll_loss
     from .scorers import crps_scorer as crps_scorer
+    from .scorers import energy_scorer as energy_scorer
     from .scorers import nll_scorer as nll_scorer
     from .sklearn import MDNRegressor as MDNRegressor
 
@@ -41,6 +43,7 @@ __all__ = [
     "Mixture",
     "__version__",
     "crps_scorer",
+    "energy_scorer",
     "gaussian_mixture",
     "get_objective",
     "ngem_loss",

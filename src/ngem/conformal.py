@@ -82,21 +82,34 @@ class ConformalRegressor:
                 "fit one model per column."
             )
         mass = self.mass(coverage) + _SLACK
-        if mass <= 1 - _RESOLUTION:
+        if not self._is_everything(mass, coverage, _RESOLUTION):
             return estimator.predict_interval(X, mass)
-        warnings.warn(
-            f"coverage {coverage} needs a region of the model's mass beyond 1 - {_RESOLUTION:.0e}, "
-            "which cannot be told from the whole line: the model is far too sure of itself; train "
-            "it with more patience or fewer components, or raise scale_floor.",
-            stacklevel=2,
-        )
         rows = np.shape(estimator.predict(X))
         return np.broadcast_to((-np.inf, np.inf), (*rows, 1, 2)).copy()
 
     def contains(self, X: Any, y: Any, coverage: float | int = 0.9) -> np.ndarray:
-        """Return whether each row's targets, all columns together, lie in its region."""
-        self._ready(X)
-        return self._scores(X, y, purpose=1)[0] <= self.mass(coverage)
+        """Return whether each row's targets, all columns together, lie in its region.
+
+        With a warning where the region is everything: the model is so far off that no smaller one
+        of its own covers often enough.
+        """
+        estimator, _ = self._ready(X)
+        mass = self.mass(coverage)
+        resolution = _RESOLUTION if estimator.n_outputs_ == 1 else 1 / self.n_samples
+        self._is_everything(mass, coverage, resolution)
+        return self._scores(X, y, purpose=1)[0] <= mass
+
+    def _is_everything(self, mass: float, coverage: float | int, resolution: float) -> bool:
+        """Tell, with a warning, whether a mass is so near 1 that its region leaves nothing out."""
+        if mass <= 1 - resolution:
+            return False
+        warnings.warn(
+            f"coverage {coverage} needs a region of the model's mass beyond 1 - {resolution:.0e}, "
+            "which cannot be told from everything: the model is far too sure of itself; train "
+            "it with more patience or fewer components, or raise scale_floor.",
+            stacklevel=3,
+        )
+        return True
 
     def _scores(self, X: Any, y: Any, *, purpose: int) -> tuple[np.ndarray, Any]:
         estimator, X = unwrap(self.model, X)

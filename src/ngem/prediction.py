@@ -6,7 +6,6 @@ standardised units and single precision; results return to the user's units in d
 on the host.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ._machine import available_cores
 from ._types import LocationScale
 from .mixture import Mixture
 from .nn import MixtureNetwork
@@ -31,7 +31,7 @@ _FEW, _MANY = 256, 8192
 _BUDGET = 2**24
 
 #: Blocks at a time. XLA runs programs as small as these on one core each.
-_THREADS = min(8, os.cpu_count() or 1)
+_THREADS = min(8, available_cores())
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .metrics import energy_score
+
 
 def nll_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return the mean log-likelihood of a fitted estimator, the negative of its NLL.
@@ -26,12 +28,28 @@ def nll_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> flo
 def crps_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return the negative of the mean continuous ranked probability score.
 
-    Several target columns count alike, each in its own units. See `nll_scorer`.
+    Of several target columns it is the plain mean, so that those with large numbers count most. See
+    `nll_scorer`.
     """
     estimator, X = unwrap(estimator, X)
     scores = np.asarray(estimator.crps(X, y))
     per_row = scores.reshape(len(scores), -1).mean(axis=1)
     return -float(np.average(per_row, weights=sample_weight))
+
+
+def energy_scorer(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, n_samples: int = 256
+) -> float:
+    """Return the negative of the mean energy score: CRPS for several target columns together.
+
+    From draws, so that it is exact only on average over many rows. Distances are in the targets'
+    units; scale these where they differ. See `nll_scorer`.
+    """
+    estimator, X = unwrap(estimator, X)
+    mixture = estimator.predict_distribution(X)
+    targets = np.asarray(y).reshape(-1, mixture.dim)
+    scores = energy_score(mixture, targets, n_samples=n_samples)
+    return -float(np.average(scores, weights=sample_weight))
 
 
 def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:

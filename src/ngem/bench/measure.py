@@ -1,6 +1,6 @@
 """Measuring one row: its turns, and the figure that they make."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..datasets import is_here
 from .peers import absent
 from .rows import Row
-from .timing import Spread, Turn, in_turns, slope, spread
+from .timing import Turn, in_turns, slope, spread
 from .workers import AbstractPool
 
 
@@ -27,6 +27,7 @@ class Figure:
         low: Lower quartile.
         high: Upper quartile.
         met: Whether the target is met, None where there is none or nothing was measured.
+        values: What each round came to.
         parts: Median of each side, or of each size.
         note: Why it was skipped, what failed, or what else is to be known.
         failed: Whether something went wrong.
@@ -41,6 +42,7 @@ class Figure:
     low: float | None = None
     high: float | None = None
     met: bool | None = None
+    values: list[float] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
     note: str = ""
     failed: bool = False
@@ -50,7 +52,9 @@ class Figure:
         found = asdict(self)
         digits = lambda value: float(f"{value:.6g}") if isinstance(value, float) else value  # noqa: E731
         parts = {name: digits(value) for name, value in self.parts.items()}
-        return {**{key: digits(value) for key, value in found.items()}, "parts": parts}
+        values = [digits(value) for value in self.values]
+        found = {key: digits(value) for key, value in found.items()}
+        return {**found, "parts": parts, "values": values}
 
 
 def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
@@ -70,13 +74,20 @@ def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
     finally:
         pool.clear()
     # A smoke run is no measurement: its figures are judged by nobody.
-    met = None if smoke else row.target.met(found.value.median)
-    return _figure(row, **found.value._asdict(), met=met, parts=found.parts, note=found.note)
+    between = spread(found.values)
+    return _figure(
+        row,
+        **between._asdict(),
+        met=None if smoke else row.target.met(between.median),
+        values=[float(value) for value in found.values],
+        parts=found.parts,
+        note=found.note,
+    )
 
 
 @dataclass(frozen=True)
 class _Found:
-    value: Spread
+    values: Sequence[float] | np.ndarray
     parts: dict[str, float]
     note: str = ""
 
@@ -103,22 +114,23 @@ def _times(row: Row, turns: list[Turn], repeats: int) -> tuple[np.ndarray, dict[
 
 def _ratio(row: Row, turns: list[Turn], repeats: int) -> _Found:
     times, parts = _times(row, turns, repeats)
-    return _Found(spread(times[:, 0] / times[:, 1]), parts)
+    return _Found(times[:, 0] / times[:, 1], parts)
 
 
 def _speedup(row: Row, turns: list[Turn], repeats: int) -> _Found:
     times, parts = _times(row, turns, repeats)
-    return _Found(spread(times[:, 1] / times[:, 0]), parts)
+    return _Found(times[:, 1] / times[:, 0], parts)
 
 
 def _value(row: Row, turns: list[Turn], repeats: int) -> _Found:
     times, parts = _times(row, turns, repeats)
-    return _Found(spread(times[:, 0]), parts)
+    return _Found(times[:, 0], parts)
 
 
 def _slope(row: Row, turns: list[Turn], repeats: int) -> _Found:
     times, parts = _times(row, turns, repeats)
-    return _Found(spread([slope(row.sizes, values) for values in times]), parts)
+    # Where sizes are small, what does not grow hides what does.
+    return _Found([slope(row.sizes[-3:], values[-3:]) for values in times], parts)
 
 
 def _reach(row: Row, turns: list[Turn], repeats: int) -> _Found:
@@ -141,7 +153,7 @@ def _reach(row: Row, turns: list[Turn], repeats: int) -> _Found:
     parts = {name: value for name, value in parts.items() if np.isfinite(value)}
     if np.isfinite(first):
         parts["ngem, compiling"] = float(first)
-    return _Found(spread(later[:, 1] / later[:, 0]), parts, note)
+    return _Found(later[:, 1] / later[:, 0], parts, note)
 
 
 KINDS: dict[str, Callable[[Row, list[Turn], int], _Found]] = {

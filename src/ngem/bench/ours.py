@@ -13,22 +13,27 @@ from .. import training
 from .._types import LocationScale
 from ..mixture import Mixture
 from ..nn import MixtureNetwork, mixture_mlp
-from ..objectives import get_objective
+from ..objectives import ANNEALED, get_objective
 from .timing import Turn, in_turns, seconds
 
 #: Numbers in one array of means that a batch of losses may have; larger shapes get fewer rows.
 _NUMBERS = 2**22
 
 
-def noise(rows: int, features: int, dim: int, labels: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def noise(
+    rows: int, features: int, dim: int, labels: int = 0, *, distinct: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of noise: what a step costs does not depend on what is learned.
 
-    With labels the features are one-hot codes of that many classes.
+    With labels the features are one-hot codes of that many classes; distinct ones are moved apart
+    by next to nothing, so that none repeats.
     """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((rows, features), np.float32)
     if labels:
         x = np.eye(labels, dtype=np.float32)[rng.integers(labels, size=rows)]
+    if distinct:
+        x = x + 1e-4 * np.random.default_rng(1).standard_normal(x.shape, np.float32)
     return x, rng.standard_normal((rows, dim), np.float32)
 
 
@@ -72,9 +77,7 @@ def train(
         seeds: Runs.
         together: Whether runs go side by side.
     """
-    x, y = noise(rows, features, dim, labels)
-    if distinct:
-        x = x + 1e-4 * np.random.default_rng(1).standard_normal(x.shape).astype(x.dtype)
+    x, y = noise(rows, features, dim, labels, distinct=distinct)
     data = training.Data(jnp.asarray(x), jnp.asarray(y))
     keys = [jax.random.key(seed) for seed in range(seeds)]
     networks = [
@@ -112,20 +115,23 @@ def loss(*, objective: str, components: int, dim: int, calls: int, batch: int = 
         0.5 + jnp.abs(draw(batch, components, dim)),
     )
     y = draw(batch, dim)
-    chosen = get_objective(objective)
+    # What training takes: a scheduled strength is an argument of the program.
+    chosen = ANNEALED if objective == "ngem" else get_objective(objective)
 
-    def mean_loss(arrays):
+    def mean_loss(arrays, power):
         mixture = Mixture(arrays[0], LocationScale(*arrays[1:]))
-        return jnp.mean(chosen.losses(mixture, y))
+        return jnp.mean(chosen.losses(mixture, y, power))
 
     @jax.jit
-    def run(arrays):
-        def body(_, arrays):
-            return jax.tree.map(lambda a, g: a - 1e-6 * g, arrays, jax.grad(mean_loss)(arrays))
+    def run(arrays, power):
+        def body(_, carry):
+            arrays, total = carry
+            value, grads = jax.value_and_grad(mean_loss)(arrays, power)
+            return jax.tree.map(lambda a, g: a - 1e-6 * g, arrays, grads), total + value
 
-        return jax.lax.fori_loop(0, calls, body, arrays)
+        return jax.lax.fori_loop(0, calls, body, (arrays, jnp.zeros(())))
 
-    work = lambda: jax.block_until_ready(run(start))  # noqa: E731
+    work = lambda: jax.block_until_ready(run(start, jnp.asarray(0.3)))  # noqa: E731
     work()
     return lambda: seconds(work) / calls
 

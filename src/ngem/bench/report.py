@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from .. import __version__
+from .._machine import available_cores
 from ..repro.report import markdown, progress_bar
 from .measure import Figure, measure
 from .rows import choose
@@ -62,7 +63,7 @@ def machine() -> dict[str, Any]:
     """Return what of the machine bears on speed, without names or places."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cores": available_cores(),
         "processor": _processor(),
         "memory_gb": round(memory / 2**30, 1),
         "system": platform.system(),

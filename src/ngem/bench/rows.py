@@ -292,12 +292,16 @@ def _fit_rows() -> list[Row]:
 
 
 def _prediction_rows() -> list[Row]:
-    peers = {"scipy": (200, "a loop over scipy", ("scipy",)), "skpro": (1000, "skpro", ("skpro",))}
+    # skpro's samples come row by row; all else of it is arrays, which pay off in large tables only.
+    peers = {
+        "scipy": ({}, 200, "a loop over scipy", ("scipy",)),
+        "skpro": ({"sample": 1000}, 100_000, "skpro", ("skpro",)),
+    }
     return [
         Row(
             f"predict/{question}/{peer}",
-            f"{question} of a million rows, K = 10, all threads, against {label} "
-            f"(reckoned from {sample:,} rows)",
+            f"{question} of a million rows, K = 10, all threads, ours in single precision, against "
+            f"{label} (reckoned from {settings['sample']:,} rows)",
             _at_least(50.0),
             (
                 Side("ngem, a row", "predictions:answer_ours", settings, threads=None),
@@ -315,9 +319,14 @@ def _prediction_rows() -> list[Row]:
             small={"rows": 50, "sample": 3},
         )
         for question in ("quantile", "cdf", "crps", "sample")
-        for peer, (sample, label, needs) in peers.items()
+        for peer, (few, many, label, needs) in peers.items()
         for settings in [
-            {"question": question, "components": 10, "rows": 1_000_000, "sample": sample}
+            {
+                "question": question,
+                "components": 10,
+                "rows": 1_000_000,
+                "sample": few.get(question, many),
+            }
         ]
     ]
 
@@ -347,7 +356,8 @@ def _growth_rows() -> list[Row]:
     rows = []
     for vary, sizes in GROWTH.items():
         # A weight matrix grows with the square of the width: linear in its numbers is quadratic.
-        bound = _at_most(2.0 if vary == "hidden" else 1.0)
+        # A step sees a batch, however many rows there are.
+        bound = _at_most({"hidden": 2.0, "rows": 0.1}.get(vary, 1.0))
         for what, builder, unit, repeats, more in (
             ("time", "step_growth", "s", 5, {"updates": 200}),
             ("memory", "step_memory", "B", 1, {}),
@@ -363,7 +373,7 @@ def _growth_rows() -> list[Row]:
             rows.append(
                 Row(
                     f"growth/{what}/{vary}",
-                    f"slope of a step's {what} against {vary} on logarithmic axes",
+                    f"slope of a step's {what} against {vary} on logarithmic axes, three largest",
                     bound,
                     sides,
                     kind="slope",

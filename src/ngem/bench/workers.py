@@ -5,6 +5,7 @@ the same within this process, for a look at whether everything works.
 """
 
 import abc
+import contextlib
 import importlib
 import json
 import os
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._machine import available_cores
 from .timing import Turn
 
 #: The process that sides share where they do not ask for another.
@@ -91,7 +93,7 @@ class Processes(AbstractPool):
     def clear(self) -> None:
         """Let our own workers drop their turns and the arrays in them, and all others end."""
         for place, worker in list(self._workers.items()):
-            if place[0] == SHARED:
+            if place[0] == SHARED and worker.is_alive:
                 worker.ask(clear=True)
             else:
                 self._workers.pop(place).close()
@@ -133,15 +135,21 @@ class Worker:
             raise RuntimeError(answer["error"])
         return answer["answer"]
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked: it may have been ended for want of memory."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """Let the process end."""
-        self._process.communicate()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate()
 
 
 def thread_variables(threads: int | None) -> dict[str, str]:
     """Return the environment that limits XLA (NPROC), BLAS and PyTorch (OMP) to some threads."""
     names = ("NPROC", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    count = str(threads or os.cpu_count() or 1)
+    count = str(threads or available_cores())
     return dict.fromkeys(names, count)
 
 
