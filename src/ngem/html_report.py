@@ -269,7 +269,7 @@ def _draw_density(
     along: str,
     name: str,
 ) -> None:
-    plotting.density_map(ax, grid, mixture, limits=limits)
+    plotting.density_map(ax, grid, mixture, limits=limits, gamma=0.3)
     ax.plot(*dots, "o", color="#66ccee", markersize=2.5, alpha=0.5)
     ax.set(xlabel=along, ylabel=name, xlim=grid[[0, -1]], ylim=limits)
 
