@@ -59,7 +59,7 @@ def demo(
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID...", help="table1 to table6, fig1 to fig10, weights, uci, all."),
+        typer.Argument(metavar="ID...", help="table1 to table9, fig1 to fig10, weights, uci, all."),
     ] = None,
     budget: Annotated[
         str, typer.Option(help="smoke (seconds), quick (minutes) or full (the paper's).")
