@@ -139,7 +139,8 @@ def test_output_gradients_have_the_complete_data_fisher_as_second_moment(family)
     """Proposition 4 at the raw outputs: J^T (blocks) J, with J the Jacobian of `constrain`."""
     network = float64(mixture_mlp(1, 2, key=KEY, n_components=2, hidden_sizes=(3,), family=family))
     raw = 0.5 * jax.random.normal(KEY, (network.num_raw,))
-    draws = jax.vmap(lambda key: output_gradient(network, raw, key))(jax.random.split(KEY, 200_000))
+    draw = jax.jit(jax.vmap(lambda key: output_gradient(network, raw, key)))
+    draws = draw(jax.random.split(KEY, 200_000))
     moment = np.asarray(draws.T @ draws) / len(draws)
 
     mixture = network.to_mixture(raw)
@@ -154,8 +155,9 @@ def test_output_gradients_have_the_complete_data_fisher_as_second_moment(family)
             return family.log_prob(family.constrain(row, 2), y)
 
         params = jax.tree.map(lambda leaf, k=k: leaf[k], mixture.components)
-        y = jax.vmap(family.sample, in_axes=(None, 0))(params, jax.random.split(KEY, 100_000))
-        score = jax.vmap(jax.grad(log_prob), in_axes=(None, 0))(raw[rows], y)
+        sample = jax.jit(jax.vmap(family.sample, in_axes=(None, 0)))
+        y = sample(params, jax.random.split(KEY, 100_000))
+        score = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))(raw[rows], y)
         expected[rows, rows] = weights[k] * np.asarray(score.T @ score) / len(y)
     spread = np.sqrt(np.diag(expected))
     np.testing.assert_allclose(
