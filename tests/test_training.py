@@ -149,9 +149,7 @@ def test_every_row_counts_once_an_epoch():
     when the gradient does not move the parameters."""
     data = sine(70)
     still = {"learning_rate": 0.0, "max_epochs": 1}
-    losses = [
-        run(Plan(batch_size=size), data=data, **still).history.train[0] for size in (32, 1)
-    ]
+    losses = [run(Plan(batch_size=size), data=data, **still).history.train[0] for size in (32, 1)]
     expected = -float(jnp.mean(training.apply(network(), data.x).log_prob(data.y)))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
