@@ -68,7 +68,7 @@ def page():
     found = html_report.importances(model, table)
     assert set(found) == {column.name for column in SCHEMA.features}
     assert next(iter(found)) == "US$ a<b AU$"
-    typical = table.typical()
+    typical = table.typical
     assert sorted(typical[2:4]) == [0, 1]
     assert typical[5] in (0, 1)
     return html_report.make_report(model, table, title="Ours & theirs")

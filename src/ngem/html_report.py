@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -45,12 +46,14 @@ class Table:
     schema: Schema
     numbers: np.ndarray
 
+    @cached_property
     def shown(self) -> np.ndarray:
-        """Return the rows that pictures and importances are made from."""
+        """The rows that pictures and importances are made from."""
         return np.random.default_rng(0).permutation(len(self.x))[:_SHOWN]
 
+    @cached_property
     def typical(self) -> np.ndarray:
-        """Return a row of medians and most common categories."""
+        """A row of medians and most common categories."""
         row = np.nanmedian(self.x, axis=0)
         for column in self.schema.features:
             inputs = self.schema.places[column.name]
@@ -102,7 +105,7 @@ def make_report(model: MDNRegressor, table: Table, *, title: str) -> str:
 
 def importances(model: MDNRegressor, table: Table) -> dict[str, float]:
     """Return by how much the NLL rises if a column's values are dealt out anew, largest first."""
-    rows = table.shown()
+    rows = table.shown
     x, y = table.x[rows], table.y[rows]
     order = np.random.default_rng(1).permutation(len(x))
     known = float(np.mean(model.model_.log_prob(x, y)))
@@ -117,7 +120,7 @@ def importances(model: MDNRegressor, table: Table) -> dict[str, float]:
 def _target_sections(
     model: MDNRegressor, table: Table, scores: RowScores, number: int
 ) -> list[str]:
-    name, pit, rows = table.schema.targets[number], scores.pit[:, number], table.shown()
+    name, pit, rows = table.schema.targets[number], scores.pit[:, number], table.shown
     quantiles = model.model_.quantiles(table.x[rows], np.array([0.05, 0.5, 0.95]))[:, :, number]
     order = np.argsort(quantiles[:, 1])
     intervals = Picture(
@@ -239,7 +242,7 @@ def _density(
     ends = _range(table.x[:, axis])
     assert ends is not None
     grid = np.linspace(*ends, 120)
-    x = np.tile(table.typical(), (len(grid), 1))
+    x = np.tile(table.typical, (len(grid), 1))
     x[:, axis] = grid
     if other:
         x[:, table.schema.places[other]] = place.inputs
@@ -324,7 +327,7 @@ def _importance(importance: dict[str, float]) -> Picture:
 
 
 def _usage(model: MDNRegressor, table: Table) -> Picture:
-    weights = np.asarray(model.model_.mixture(table.x[table.shown()]).weights)
+    weights = np.asarray(model.model_.mixture(table.x[table.shown]).weights)
     order = np.argsort(-weights.mean(axis=0))
 
     def draw(ax: Any) -> None:

@@ -73,11 +73,11 @@ def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
         return _figure(row, note=f"failed: {type(error).__name__}: {error}", failed=True)
     finally:
         pool.clear()
-    # A smoke run is no measurement: its figures are judged by nobody.
     between = spread(found.values)
     return _figure(
         row,
         **between._asdict(),
+        # A smoke run is no measurement: its figures are judged by nobody.
         met=None if smoke else row.target.met(between.median),
         values=[float(value) for value in found.values],
         parts=found.parts,
