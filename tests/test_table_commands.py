@@ -397,16 +397,17 @@ def test_an_interrupt_while_predicting_leaves_the_old_file(here, tmp_path, monke
 
 
 def test_control_c_in_the_middle_of_a_fit(here, tmp_path):
+    # A shell has its background jobs ignore interrupts, and their children inherit that.
+    program = """
+import signal
+from ngem.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
     command = ["fit", here / "train.csv", "--target", "price", "--out", tmp_path / "model"]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from ngem.cli import main; main()",
-            *command,
-            "--epochs",
-            "1000000",
-        ],
+        [sys.executable, "-c", program, *command, "--epochs", "1000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -422,6 +423,35 @@ def test_control_c_in_the_middle_of_a_fit(here, tmp_path):
     assert "Interrupted" in said
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_control_c_where_python_cannot_raise_is_heard_a_moment_later():
+    program = """
+import signal, sys, time
+from ngem import cli
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)  # where the interrupt is raised, to be lost
+
+def app():
+    with cli._readable_errors():
+        Dying()
+        for _ in range(400):
+            time.sleep(0.1)
+
+cli.app = app
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    cli.main()
+except Exception as error:  # app is no command, so that nothing has turned it into an exit
+    sys.exit(error.exit_code)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (result.returncode, result.stderr) == (130, "Interrupted.\n")
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "tune", "report"])

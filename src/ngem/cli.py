@@ -1,8 +1,11 @@
 """The `ngem` command: thin, and each subcommand imports what it needs when it runs."""
 
+import _thread
 import contextlib
 import errno
 import os
+import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -399,6 +402,10 @@ def data_verify(
 _EXTRAS = {"matplotlib": "plot", "pooch": "data", "requests": "data", "torch": "torch"}
 
 
+#: What a shell expects of a command that Ctrl-C ended.
+_INTERRUPTED = 130
+
+
 @contextlib.contextmanager
 def _readable_errors(*, debug: bool = False) -> Iterator[None]:
     """Turn an error that is the user's to mend into one paragraph and a failing exit."""
@@ -415,7 +422,7 @@ def _readable_errors(*, debug: bool = False) -> Iterator[None]:
         if debug:
             traceback.print_exc()
         typer.echo("Interrupted.", err=True)
-        raise typer.Exit(130) from error
+        raise typer.Exit(_INTERRUPTED) from error
 
 
 def _explain(error: Any) -> str:
@@ -437,4 +444,21 @@ def main() -> None:
     """Run the command."""
     # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    app()
+    sys.unraisablehook = _hear_again
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            # JAX may still be computing, and an interpreter that is torn down under it crashes.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_INTERRUPTED)
+        raise
+
+
+def _hear_again(lost: Any) -> None:
+    """Repeat a Ctrl-C that came while Python could not raise, as in the garbage collector."""
+    if lost.exc_type is KeyboardInterrupt:
+        threading.Timer(0.1, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)

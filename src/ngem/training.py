@@ -238,7 +238,12 @@ def fit(
         before = time.perf_counter()
         limit = jnp.asarray(min(chunk, max_epochs - int(state.epoch)), jnp.int32)
         state, logs = _run_epochs((static, plan, data, validation, hyper, limit), state)
-        told, history = len(history.train), _extend(history, state, logs)
+        try:
+            told, history = len(history.train), _extend(history, state, logs)
+        except KeyboardInterrupt:
+            # JAX stops waiting at once, but an interpreter that ends under its program crashes.
+            jax.block_until_ready(logs)
+            raise
         _tell(callbacks, history, state, max_epochs, told, started)
         if save is not None:
             save(state, history)
