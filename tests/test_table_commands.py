@@ -293,6 +293,20 @@ def test_a_report_names_rows_as_the_file_does(here, tmp_path):
     np.testing.assert_array_equal(mine.history_["train_nll"], theirs.history_["train_nll"])
 
 
+def test_a_report_of_some_rows_of_a_large_file(here, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "ngem.html_report.make_report", lambda _, table, **__: seen.append(table.numbers) or "page"
+    )
+    arguments = ("report", here / "model.ngem", here / "test.csv", "--out", tmp_path / "page.html")
+    for seed in (0, 0, 1):
+        succeed(*arguments, "--max-rows", "30", "--seed", str(seed))
+    succeed(*arguments, "--max-rows", "1000")
+    assert [len(set(numbers)) for numbers in seen] == [30, 30, 30, 40]
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[0], seen[2])
+
+
 def test_tables_do_not_need_what_only_draws():
     code = "import sys, ngem.table_commands; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -124,6 +124,8 @@ def test_batches_are_the_whole_in_order(tmp_path):
     chosen = [int(np.flatnonzero(values[:, 2] == y)[0]) for y in some.y[:, 0]]
     assert len(set(chosen)) == 100
     np.testing.assert_array_equal(some.x, values[chosen, :2])
+    counted = tables.read(path, schema, max_rows=100, seed=1)
+    np.testing.assert_array_equal(counted.numbers, some.numbers)
     other = tables.read(path, schema, rows=rows, max_rows=100, seed=2)
     assert not np.array_equal(some.y, other.y)
 

@@ -254,6 +254,8 @@ def report(
     data: Data,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     missing: OtherMissing = None,
+    max_rows: MaxRows = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the choice of rows.")] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -266,7 +268,9 @@ def report(
         from . import table_commands as commands
 
         voice = commands.Voice(quiet, as_json)
-        commands.report(model, data, out=out, missing=missing, voice=voice)
+        commands.report(
+            model, data, out=out, missing=missing, max_rows=max_rows, seed=seed, voice=voice
+        )
 
 
 @app.command()

@@ -238,13 +238,22 @@ def evaluate(model: Path, path: Path, *, missing: str | None, voice: Voice) -> N
     voice.result(found)
 
 
-def report(model: Path, path: Path, *, out: Path, missing: str | None, voice: Voice) -> None:
+def report(
+    model: Path,
+    path: Path,
+    *,
+    out: Path,
+    missing: str | None,
+    max_rows: int | None,
+    seed: int,
+    voice: Voice,
+) -> None:
     """Write one page about a model and rows whose targets are known."""
     from . import html_report  # draws, which no other command does
 
     estimator, schema = _load_model(model, missing)
     _check_place(out, model, path)
-    rows = tables.read(path, schema)
+    rows = tables.read(path, schema, max_rows=max_rows, seed=seed)
     page = html_report.make_report(
         estimator,
         html_report.Table(rows.x, rows.y, schema, rows.numbers),

@@ -126,14 +126,19 @@ def describe(
 
 
 def read(
-    path: Path, schema: Schema, *, rows: int = 0, max_rows: int | None = None, seed: int = 0
+    path: Path,
+    schema: Schema,
+    *,
+    rows: int | None = None,
+    max_rows: int | None = None,
+    seed: int = 0,
 ) -> Rows:
     """Return the rows of a file that can be used, or a random choice among them.
 
     Args:
         path: The file.
         schema: What its columns hold.
-        rows: How many rows it has; matters with `max_rows` only.
+        rows: How many rows it has, if that is known; counted where `max_rows` needs it.
         max_rows: How many to take at most; the file itself may be larger than memory.
         seed: Of the choice.
 
@@ -141,8 +146,10 @@ def read(
         TableError: If a value is not what it should be, or no row is left.
     """
     chosen = None
-    if max_rows is not None and max_rows < rows:
-        chosen = np.random.default_rng(seed).choice(rows, max_rows, replace=False)
+    if max_rows is not None:
+        rows = _count(path, [])[0] if rows is None else rows
+        if max_rows < rows:
+            chosen = np.random.default_rng(seed).choice(rows, max_rows, replace=False)
     parts, dropped = [], 0
     for batch in batches(path, schema, with_targets=True, chosen=chosen):
         parts.append([part[batch.complete] for part in (batch.x, batch.y, batch.numbers)])
