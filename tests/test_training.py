@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.stats
 
 from ngem import _defaults, training
 from ngem.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
@@ -23,7 +24,7 @@ from ngem.checkpoints import Checkpoint
 from ngem.files import FileError
 from ngem.nn import MixtureNetwork, mixture_mlp
 from ngem.objectives import ANNEALED, MSE, NGEM, NLL
-from ngem.training import Data, FitError, Plan, fit, fit_many
+from ngem.training import Data, FitError, Plan, fit, fit_many, shuffled
 
 pytestmark = pytest.mark.trains
 
@@ -229,6 +230,29 @@ class Exploding(eqx.Module):
         return jnp.log(self.weight) + 0 * x
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 64, 65, 1000])
+def test_an_order_has_every_row_once(count):
+    keys = jax.random.split(jax.random.key(count), 20)
+    orders = np.asarray(jax.vmap(lambda key: shuffled(key, count))(keys))
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(count), (20, 1)))
+    assert count < 8 or len(np.unique(orders, axis=0)) == 20
+
+
+def test_orders_are_as_random_as_permutations():
+    """Where a row lands, and where two do, those of one row or column of the table above all."""
+    count, draws = 64, 50_000
+    keys = jax.random.split(jax.random.key(0), draws)
+    orders = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, count)))(keys))
+    places = np.stack([np.bincount(orders[:, row], minlength=count) for row in range(count)])
+    freedom = (count - 1) ** 2
+    found = np.sum((places - draws / count) ** 2) / (draws / count)
+    assert scipy.stats.chi2.sf(found, freedom) > 1e-4
+    for one, other in ((0, 1), (0, 8), (8, 9), (9, 17), (0, 63), (20, 41)):
+        pairs = np.bincount(count * orders[:, one] + orders[:, other], minlength=count**2)
+        pairs = pairs.reshape(count, count)[~np.eye(count, dtype=bool)]
+        assert scipy.stats.chisquare(pairs).pvalue > 1e-4
+
+
 def test_a_step_that_is_not_finite_is_skipped_and_counted():
     """One row's loss is infinite: its batches are skipped, the others train."""
     data = sine(64)
@@ -238,6 +262,19 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted():
     assert result.skipped == 10
     assert np.all(np.isfinite(np.concatenate([leaf.ravel() for leaf in leaves(result)])))
     assert np.all(np.isfinite(result.history.train))
+
+
+def test_a_gradient_whose_square_is_not_finite_is_skipped():
+    """Adam would keep the square for ever, and its parameter would never move again."""
+
+    class Steep(NLL):
+        def losses(self, mixture, y, power=None, condition=None):
+            slope = jnp.where(y[:, 0] > 2, 1e25, 1.0)
+            return slope * jnp.tanh(mixture.logits[:, 0] / 10)
+
+    data = sine(64)
+    result = run(Plan(objective=Steep(), batch_size=8), data=Data(data.x, data.y.at[0].set(3.0)))
+    assert result.skipped == 30
 
 
 def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():

@@ -241,7 +241,7 @@ def _seed_rows() -> list[Row]:
 
 
 def _condition_rows() -> list[Row]:
-    shape = {**MNIST, "components": 3, "updates": 60}
+    shape = {**MNIST, "components": 3, "updates": 240}
     return [
         Row(
             "conditions/mnist",

@@ -28,10 +28,16 @@ _POSITIVE: dict[str, Callable] = {
 
 def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent for positive x, exactly 1 at exponent 0 and x at exponent 1."""
-    exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
-    if isinstance(exponent, int | float) and exponent in exact:
-        return exact[exponent](x)
-    # Cheaper than jnp.power, and the logarithm is often already there from the density.
+    if isinstance(exponent, int | float):
+        exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
+        return exact[exponent](x) if exponent in exact else _by_logarithm(x, exponent)
+    # A schedule ends at zero, where there is nothing to compute. Until then the branch keeps XLA
+    # from computing powers again for every element of a gradient that they are a factor of.
+    return jax.lax.cond(exponent == 0, lambda x, _: jnp.ones_like(x), _by_logarithm, x, exponent)
+
+
+def _by_logarithm(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
+    """Return x ** exponent: cheaper than jnp.power, for a density has the logarithm already."""
     return jnp.exp(jnp.asarray(exponent, x.dtype) * jnp.log(x))
 
 

@@ -1,5 +1,6 @@
-"""Second-order optimizers that optax does not have: SOAP and K-FAC, as gradient transformations."""
+"""Optimizers as gradient transformations: SOAP and K-FAC, which optax has not, and a lean Adam."""
 
+from .adam import adam
 from .kfac import KfacState, LayerStatistics, kfac, tapped_statistics
 from .registry import DEFAULT_LEARNING_RATES, DEFAULT_WEIGHT_DECAY, make_optimizer
 from .soap import SoapState, scale_by_soap, soap
@@ -10,6 +11,7 @@ __all__ = [
     "KfacState",
     "LayerStatistics",
     "SoapState",
+    "adam",
     "kfac",
     "make_optimizer",
     "scale_by_soap",

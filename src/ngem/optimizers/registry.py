@@ -6,6 +6,7 @@ import jax
 import optax
 from optax.contrib import MuonDimensionNumbers, muon
 
+from .adam import adam
 from .kfac import kfac
 from .soap import soap
 
@@ -42,5 +43,5 @@ def make_optimizer(
             lambda is_hidden: MuonDimensionNumbers(1, 0) if is_hidden else None, hidden
         )
         return muon(learning_rate, muon_weight_dimension_numbers=lambda _: numbers)
-    makers = {"sgd": optax.sgd, "adam": optax.adam, "adamw": optax.adam, "soap": soap, "kfac": kfac}
+    makers = {"sgd": optax.sgd, "adam": adam, "adamw": adam, "soap": soap, "kfac": kfac}
     return makers[name](learning_rate)
