@@ -8,7 +8,6 @@ import pytest
 
 from ngem.optimizers import adam
 
-
 pytestmark = pytest.mark.trains
 
 
