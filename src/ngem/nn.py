@@ -1,7 +1,10 @@
 """Networks whose output is a mixture: backbones, the head, and its initialisation from data."""
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -42,12 +45,7 @@ class MLP(eqx.Module):
         dropout: float = 0.0,
         layer_norm: bool = False,
     ):
-        sizes = (in_size, *hidden_sizes, out_size)
-        keys = jax.random.split(key, len(sizes) - 1)
-        self.layers = tuple(
-            eqx.nn.Linear(fan_in, fan_out, key=key)
-            for fan_in, fan_out, key in zip(sizes[:-1], sizes[1:], keys, strict=True)
-        )
+        self.layers = _dense_layers(key, (in_size, *hidden_sizes, out_size))
         self.norms = tuple(eqx.nn.LayerNorm(size) for size in hidden_sizes if layer_norm)
         self.dropout = dropout
         self.activation = ACTIVATIONS[_errors.check_choice("activation", activation, ACTIVATIONS)]
@@ -78,6 +76,28 @@ class MLP(eqx.Module):
             return x
         keep = jax.random.bernoulli(jax.random.fold_in(key, index), 1 - self.dropout, x.shape)
         return jnp.where(keep, x / (1 - self.dropout), 0.0)
+
+
+@partial(jax.jit, static_argnums=1)
+def _dense_layers(key: PRNGKeyArray, sizes: tuple[int, ...]) -> tuple[eqx.nn.Linear, ...]:
+    """Return layers between these sizes, as Equinox draws them: uniform within 1 / sqrt(inputs).
+
+    All numbers come from one draw: the code of each draw takes long to compile, and a first fit
+    waits for it.
+    """
+    empty = [
+        eqx.filter_eval_shape(eqx.nn.Linear, fan_in, fan_out, key=key)
+        for fan_in, fan_out in pairwise(sizes)
+    ]
+    shapes = [leaf.shape for layer in empty for leaf in (layer.weight, layer.bias)]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    numbers = jnp.split(jax.random.uniform(key, (ends[-1],), minval=-1.0), ends[:-1])
+    parts = [part.reshape(shape) for part, shape in zip(numbers, shapes, strict=True)]
+    return tuple(
+        eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight * bound, bias * bound))
+        for layer, weight, bias in zip(empty, parts[::2], parts[1::2], strict=True)
+        for bound in [layer.in_features**-0.5]
+    )
 
 
 class SeparateNetworks(eqx.Module):

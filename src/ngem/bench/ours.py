@@ -100,13 +100,30 @@ def train(
     return lambda: seconds(lambda: work(epochs)) / (done * seeds)
 
 
-def loss(*, objective: str, components: int, dim: int, calls: int, batch: int = 256) -> Turn:
+def loss(
+    *,
+    objective: str,
+    components: int,
+    dim: int,
+    calls: int,
+    power: float | None = None,
+    batch: int = 256,
+) -> Turn:
     """Return a turn that takes loss and gradient in logits, means and scales, many times over.
 
     Each gradient moves the arrays by next to nothing, so that no call can be left out.
+
+    Args:
+        objective: Name of the objective.
+        components: Components of the mixture.
+        dim: Target columns.
+        calls: Calls of a turn, fewer for large arrays.
+        power: A strength for the default objective as training schedules it, an argument of the
+            program; None is the strength that it has by itself.
+        batch: Rows, fewer for large arrays.
     """
     batch = max(8, min(batch, _NUMBERS // (components * dim)))
-    calls = max(2, min(calls, 2**27 // (batch * components * dim)))
+    calls = max(2, min(calls, 2**26 // (batch * components * dim)))
     rng = np.random.default_rng(0)
     draw = lambda *shape: jnp.asarray(rng.standard_normal(shape, np.float32))  # noqa: E731
     start = (
@@ -115,8 +132,9 @@ def loss(*, objective: str, components: int, dim: int, calls: int, batch: int = 
         0.5 + jnp.abs(draw(batch, components, dim)),
     )
     y = draw(batch, dim)
-    # What training takes: a scheduled strength is an argument of the program.
-    chosen = ANNEALED if objective == "ngem" else get_objective(objective)
+    chosen = get_objective(objective)
+    if power is not None and objective == "ngem":
+        chosen = ANNEALED
 
     def mean_loss(arrays, power):
         mixture = Mixture(arrays[0], LocationScale(*arrays[1:]))
@@ -131,7 +149,8 @@ def loss(*, objective: str, components: int, dim: int, calls: int, batch: int = 
 
         return jax.lax.fori_loop(0, calls, body, (arrays, jnp.zeros(())))
 
-    work = lambda: jax.block_until_ready(run(start, jnp.asarray(0.3)))  # noqa: E731
+    strength = None if power is None else jnp.asarray(power)
+    work = lambda: jax.block_until_ready(run(start, strength))  # noqa: E731
     work()
     return lambda: seconds(work) / calls
 

@@ -149,16 +149,27 @@ def _step_rows() -> list[Row]:
 
 
 def _loss_rows() -> list[Row]:
+    every = [(components, dim) for components in (1, 3, 10, 50, 200) for dim in (1, 2, 16, 784)]
+    groups = (
+        ("loss", "loss and gradient alone, nGEM at its constant strength / NLL", every, {}),
+        (
+            "scheduled",
+            "loss and gradient alone while a schedule lasts, nGEM at strength 0.3 / NLL",
+            [(3, 1), (3, 16), (10, 1), (10, 16)],
+            {"power": 0.3},
+        ),
+    )
     return [
         Row(
-            f"loss/K={components},D={dim}",
-            "loss and gradient alone, nGEM / NLL, one thread",
+            f"{group}/K={components},D={dim}",
+            f"{words}, one thread",
             _at_most(1.0),
-            _against_nll("a call", "ours:loss", components=components, dim=dim, calls=2000),
+            _against_nll("a call", "ours:loss", components=components, dim=dim, calls=1000, **more),
+            repeats=9,
             small={"calls": 2, "components": 2, "dim": 2},
         )
-        for components in (1, 3, 10, 50, 200)
-        for dim in (1, 2, 16, 784)
+        for group, words, shapes, more in groups
+        for components, dim in shapes
     ]
 
 
