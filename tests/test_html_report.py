@@ -67,7 +67,7 @@ def page():
     table = html_report.Table(x, y, SCHEMA, np.arange(60) + 1)
     found = html_report.importances(model, table)
     assert set(found) == {column.name for column in SCHEMA.features}
-    assert next(iter(found)) == "US$ a<b AU$"
+    assert set(list(found)[:2]) == {"US$ a<b AU$", "second"}
     typical = table.typical
     assert sorted(typical[2:4]) == [0, 1]
     assert typical[5] in (0, 1)
