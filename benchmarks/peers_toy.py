@@ -19,7 +19,7 @@ from scipy import stats
 from ngem import MDNRegressor
 
 TASKS = [(0.5, 0.1), (0.8, 0.1), (0.5, 0.02), (0.8, 0.02)]
-SEEDS = range(100, 105)
+SEEDS = range(100, 120)
 
 
 def draw(weight: float, noise: float, n_rows: int, rng: np.random.Generator):
