@@ -3,7 +3,7 @@
     python benchmarks/peers_toy.py [--out docs/results/peers_toy.json]
 
 y = sin 2x with probability w, else -sin 2x, plus Gaussian noise; x ~ U(-3, 3); 1,000 rows to learn
-from, 10,000 to test on, 5 seeds. The gap is the test negative log-likelihood less the true
+from, 10,000 to test on, 20 seeds. The gap is the test negative log-likelihood less the true
 density's, in nat. One set of defaults everywhere. They were chosen on draws of seeds 0 to 4; the
 seeds here are others.
 """
