@@ -106,6 +106,15 @@ def test_weight_entropy():
     np.testing.assert_allclose(mixture.weight_entropy(), stats.entropy(weights, axis=1), atol=1e-12)
 
 
+def test_a_cdf_is_never_above_one():
+    """In single precision weights may add up to a little more."""
+    logits = jnp.asarray(np.random.default_rng(0).normal(size=(500, 5)), jnp.float32)
+    scale = jnp.ones((500, 5, 1), jnp.float32)
+    mixture = ngem.gaussian_mixture(logits, 0 * scale, scale)
+    assert jnp.any(jnp.sum(mixture.weights, axis=-1) > 1)
+    assert jnp.all(mixture.cdf(jnp.full((500, 1), 100.0, jnp.float32)) <= 1)
+
+
 def test_cdf_equals_scipys():
     mixture, truth = rows_mixture()
     y = np.random.default_rng(1).normal(0, 10, len(truth[0]))

@@ -141,7 +141,8 @@ class Mixture(eqx.Module):
         """Return P(Y <= y) of a one-dimensional mixture."""
         _errors.check_one_dimensional("cdf", self.dim)
         below = over_rows(self.family.cdf, self.components, y, event_rank=1)
-        return jnp.sum(jnp.broadcast_to(self.weights, below.shape) * below, axis=-1)
+        total = jnp.sum(jnp.broadcast_to(self.weights, below.shape) * below, axis=-1)
+        return jnp.minimum(total, 1)  # weights may add up to a rounding unit more
 
     def quantile(self, q: float | Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the inverse of `cdf` at q, which broadcasts against the rows.

@@ -157,7 +157,8 @@ def _univariate(
 
 
 def _cdf(weights: Tensor, location: Tensor, width: Tensor, x: Tensor) -> Tensor:
-    return (weights * torch.special.ndtr((x.unsqueeze(-1) - location) / width)).sum(-1)
+    total = (weights * torch.special.ndtr((x.unsqueeze(-1) - location) / width)).sum(-1)
+    return total.clamp(max=1)  # weights may add up to a rounding unit more
 
 
 def _normal_density(z: Tensor) -> Tensor:
