@@ -1,6 +1,6 @@
 """Measure how much memory each command takes for a small and for a large file.
 
-    python benchmarks/large_files.py --rows 20000000 --out docs/results/large_files.json
+    python benchmarks/large_files.py --rows 3000000 --out docs/results/large_files.json
 
 Writes a table of ten feature columns and a target to a temporary directory, once with a hundredth
 of the rows and once with all, as CSV and as Parquet, and runs each command on both as a user would,
@@ -111,7 +111,7 @@ def show(record: dict) -> str:
 def main() -> None:
     """Measure, print the table, and save it if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     print("| command | file | its size | peak, a hundredth of the rows | peak, all rows | ratio |")
