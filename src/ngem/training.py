@@ -475,6 +475,7 @@ def _step(static, plan, data, hyper, steps, state, batch):
     sound = jnp.isfinite(value) & _all(_can_be_squared, grads)
     if plan.clip_norm is not None:
         norm = optax.tree.norm(grads)
+        sound &= jnp.isfinite(norm)
         shrink = jnp.minimum(1.0, plan.clip_norm / jnp.maximum(norm, 1e-30))
         grads = jax.tree.map(lambda leaf: leaf * shrink, grads)
 
