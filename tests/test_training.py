@@ -230,10 +230,12 @@ class Exploding(eqx.Module):
         return jnp.log(self.weight) + 0 * x
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 64, 65, 1000])
-def test_an_order_has_every_row_once(count):
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 64, 65, 1000, 20_000])
+def test_an_order_has_every_row_once_then_begins_anew(count):
     keys = jax.random.split(jax.random.key(count), 20)
-    orders = np.asarray(jax.vmap(lambda key: shuffled(key, count))(keys))
+    orders = np.asarray(jax.vmap(lambda key: shuffled(key, count, count + count // 2))(keys))
+    orders, again = orders[:, :count], orders[:, count : count + count // 2]
+    np.testing.assert_array_equal(again, orders[:, : count // 2])
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(count), (20, 1)))
     assert count < 8 or len(np.unique(orders, axis=0)) == 20
 
@@ -242,7 +244,7 @@ def test_orders_are_as_random_as_permutations():
     """Where a row lands, and where two do, those of one row or column of the table above all."""
     count, draws = 64, 50_000
     keys = jax.random.split(jax.random.key(0), draws)
-    orders = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, count)))(keys))
+    orders = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, count, count)))(keys))
     places = np.stack([np.bincount(orders[:, row], minlength=count) for row in range(count)])
     freedom = (count - 1) ** 2
     found = np.sum((places - draws / count) ** 2) / (draws / count)

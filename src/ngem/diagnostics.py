@@ -26,13 +26,16 @@ def diagnose(model: Model, train: Table, held_out: Table | None) -> dict[str, An
     rows = "training" if held_out is None else "validation"
     train = _thin(train)
     held_out = train if held_out is None else _thin(held_out)
-    entropy, resp, _ = model.facts(train.x, train.y)
-    log_prob = model.facts(held_out.x, held_out.y)[2]
-    score = np.average(log_prob, weights=held_out.weights)
-    usage = np.average(resp, axis=0, weights=train.weights)
+    # All rows at once: one program to compile, not one for many rows and one for few.
+    entropy, resp, log_prob = model.facts(
+        *(np.concatenate([getattr(table, name) for table in (train, held_out)]) for name in "xy")
+    )
+    seen = len(train.x)
+    score = np.average(log_prob[seen:], weights=held_out.weights)
+    usage = np.average(resp[:seen], axis=0, weights=train.weights)
     gaussian, linear = _baselines(model, train, held_out)
     return {
-        "effective_components": _number(np.exp(np.average(entropy, weights=train.weights))),
+        "effective_components": _number(np.exp(np.average(entropy[:seen], weights=train.weights))),
         "dead_components": np.flatnonzero(usage < _DEAD).tolist(),
         "gain_over_gaussian": _number(score - gaussian),
         "gain_over_linear": _number(score - linear),

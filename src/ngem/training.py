@@ -38,6 +38,9 @@ _LARGE_NETWORK = 100_000
 #: Rounds in which rows are put in a random order, of two moves each.
 _ROUNDS = 4
 
+#: Row numbers put in random order at a time.
+_ORDER_BLOCK = 8192
+
 #: Streams of randomness within a run: the order of rows, and all that is drawn in a step.
 _ORDER, _NOISE = 0, 1
 
@@ -368,15 +371,25 @@ def _run_epochs(fixed, state: State) -> tuple[State, tuple[Array, Array]]:
 
 def _epoch(static, plan, data, validation, hyper, state):
     """Visit every row once, then look at the validation rows."""
-    index, present = _batches(_key(state, _ORDER, state.epoch), len(data.y), plan.batch_size)
-    step = partial(_step, static, plan, data, hyper, len(index))
-    start = (state.params, state.optimizer, state.average)
-    state, (totals, masses) = jax.lax.scan(step, state, (index, present))
+    size = min(plan.batch_size, len(data.y))
+    steps = -(-len(data.y) // size)
+    # The last batch is filled up with rows of the first, which then do not count.
+    order = shuffled(_key(state, _ORDER, state.epoch), len(data.y), steps * size)
+    step = partial(_step, static, plan, data, hyper, order, size, steps)
+    before = state
+    state, (totals, masses) = jax.lax.scan(step, state, jnp.arange(steps, dtype=jnp.int32))
     train = jnp.sum(totals) / jnp.sum(masses)  # NaN if every step was skipped
-    # An update can overflow although its gradient did not: then the epoch is taken back.
+    # An update can overflow although its gradient did not: then the epoch is taken back. Adam's
+    # steps are hardly longer than its rate, so that copies of everything would wait for nothing;
+    # should it happen nevertheless, the best parameters so far must do.
     sound = _all(_are_finite, state.params)
+    if plan.optimizer in ("adam", "adamw"):
+        average = None if plan.ema is None else state.best
+        before = state._replace(params=state.best, average=average)
     params, optimizer, average = _select(
-        sound, (state.params, state.optimizer, state.average), start
+        sound,
+        (state.params, state.optimizer, state.average),
+        (before.params, before.optimizer, before.average),
     )
     state = state._replace(
         params=params,
@@ -401,22 +414,10 @@ def _epoch(static, plan, data, validation, hyper, state):
     return state._replace(epoch=epoch, done=done), train, held_out
 
 
-def _batches(
-    key: PRNGKeyArray, n_rows: int, batch_size: int
-) -> tuple[Int[Array, "steps size"], Bool[Array, "steps size"] | None]:
-    """Return shuffled row numbers in batches, and which of them count where the last is short."""
-    size = min(batch_size, n_rows)
-    steps = -(-n_rows // size)
-    order = shuffled(key, n_rows)
-    missing = steps * size - n_rows
-    index = jnp.concatenate([order, order[:missing]]).reshape(steps, size)
-    if missing == 0:
-        return index, None
-    return index, (jnp.arange(steps * size) < n_rows).reshape(steps, size)
-
-
-def shuffled(key: PRNGKeyArray, count: int) -> Int[Array, " count"]:
+def shuffled(key: PRNGKeyArray, count: int, places: int) -> Int[Array, " more"]:
     """Return the numbers below `count` in random order, some thirty times as fast as by sorting.
+
+    After `count` places the order begins anew; there are at least `places` of them in all.
 
     The numbers fill a table, whose columns and rows are moved round in turn, each by a random
     distance of its own. That is a Feistel network with random functions: four rounds of it are hard
@@ -437,11 +438,18 @@ def shuffled(key: PRNGKeyArray, count: int) -> Int[Array, " count"]:
         row, column = jax.lax.fori_loop(0, _ROUNDS, around, (at // columns, at % columns))
         return row * columns + column
 
-    return jax.lax.while_loop(
-        lambda at: jnp.any(at >= count),
-        lambda at: jnp.where(at < count, at, move(at)),
-        move(jnp.arange(count, dtype=jnp.int32)),
-    )
+    # Numbers do not see each other: block by block, with no more memory than for the result.
+    blocks = -(-places // _ORDER_BLOCK)
+    size = -(-places // blocks)
+
+    def block(number):
+        return jax.lax.while_loop(
+            lambda at: jnp.any(at >= count),
+            lambda at: jnp.where(at < count, at, move(at)),
+            move((number * size + jnp.arange(size, dtype=jnp.int32)) % count),
+        )
+
+    return jax.lax.map(block, jnp.arange(blocks, dtype=jnp.int32)).reshape(-1)
 
 
 def _wrap(place: Int[Array, "..."], size: int) -> Int[Array, "..."]:
@@ -449,15 +457,16 @@ def _wrap(place: Int[Array, "..."], size: int) -> Int[Array, "..."]:
     return jnp.where(place >= size, place - size, place)
 
 
-def _step(static, plan, data, hyper, steps, state, batch):
-    index, present = batch
+def _step(static, plan, data, hyper, order, size, steps, state, number):
+    index = jax.lax.dynamic_slice(order, (number * size,), (size,))
     y = data.y[index]
     if data.condition is None:
         x, condition = data.x[index], None
     else:
         x, condition = data.x, data.condition[index]
     weights = None if data.weights is None else data.weights[index]
-    if present is not None:
+    if steps * size > len(data.y):
+        present = number * size + jnp.arange(size) < len(data.y)
         weights = present.astype(y.dtype) * (1.0 if weights is None else weights)
     total = (hyper.max_epochs * steps).astype(y.dtype)
     progress = state.step.astype(y.dtype) / total

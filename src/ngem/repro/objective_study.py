@@ -168,7 +168,8 @@ class Settings:
             training), logits_rule, damping, coordinates, flattening; init "random" or "k-means".
         learning_rates: Grid for every method.
         stress_rate: A rate no one would choose, to see who diverges; 0 for no such run.
-        weight_decays: Grid for every method.
+        weight_decays: Grid for every method, without dropout.
+        dropouts: More of the same grid, without weight decay.
         seeds: Of data, networks and batches.
         steps: Updates of a run, in whole epochs.
         batch_size: Rows per step.
@@ -180,6 +181,7 @@ class Settings:
     learning_rates: list[float]
     stress_rate: float
     weight_decays: list[float]
+    dropouts: list[float]
     seeds: list[int]
     steps: int
     batch_size: int
@@ -201,14 +203,13 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     task, method = TASKS[unit["task"]], settings.methods[unit["method"]]
     rows = task.rows(unit["seed"])
     parts, log_spread = standardised(rows)
-    network = _network(settings, task, method, parts[0], unit["seed"])
     epochs = -(-settings.steps // -(-len(parts[0].y) // settings.batch_size))
 
-    def fit(rate: float, decay: float, epochs: int) -> training.FitResult | str:
+    def fit(rate: float, decay: float, dropout: float, epochs: int) -> training.FitResult | str:
         """Return a fit, or why it could not go on."""
         try:
             return training.fit(
-                network,
+                _network(settings, task, method, parts[0], unit["seed"], dropout),
                 parts[0],
                 _plan(settings, method),
                 key=jax.random.key(unit["seed"]),
@@ -221,9 +222,11 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
             return str(error)[:200]
 
     grid, best = [], None
-    for rate, decay in itertools.product(settings.learning_rates, settings.weight_decays):
-        point = {"learning_rate": rate, "weight_decay": decay}
-        fitted = fit(rate, decay, epochs)
+    regularisers = [(decay, 0.0) for decay in settings.weight_decays]
+    regularisers += [(0.0, dropout) for dropout in settings.dropouts]
+    for rate, (decay, dropout) in itertools.product(settings.learning_rates, regularisers):
+        point = {"learning_rate": rate, "weight_decay": decay, "dropout": dropout}
+        fitted = fit(rate, decay, dropout, epochs)
         if isinstance(fitted, str):
             grid.append({**point, "diverged": fitted})
             continue
@@ -240,9 +243,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         if best is None or loss < best[0]:
             best = (loss, point, fitted, final)
     if settings.stress_rate:
-        fitted = fit(settings.stress_rate, 0.0, -(-epochs // 4))
+        fitted = fit(settings.stress_rate, 0.0, 0.0, -(-epochs // 4))
         stressed = {"diverged": fitted} if isinstance(fitted, str) else {"skipped": fitted.skipped}
-        grid.append({"learning_rate": settings.stress_rate, "weight_decay": 0.0, **stressed})
+        grid.append({"learning_rate": settings.stress_rate, **stressed})
     result: dict[str, Any] = {"grid": grid, "true_nll": rounded(rows.true_nll)}
     if best is None:
         return result
@@ -254,6 +257,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         "test_nll": rounded(float(training.mean_nll(fitted.network, parts[2])) + log_spread),
         "train_nll": rounded(final + log_spread),
         "crps": rounded(mean_crps(mixture, parts[2].y)) if mixture.dim <= 2 else None,
+        "targets": mixture.dim,
         "entropy": rounded(float(jnp.mean(mixture.weight_entropy()))),
         "effective_components": rounded(float(_effective(mixture.weights))),
         "weight_error": None
@@ -297,7 +301,12 @@ def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:
 
 
 def _network(
-    settings: Settings, task: Task, method: dict[str, Any], data: training.Data, seed: int
+    settings: Settings,
+    task: Task,
+    method: dict[str, Any],
+    data: training.Data,
+    seed: int,
+    dropout: float,
 ) -> MixtureNetwork:
     network = mixture_mlp(
         data.x.shape[1],
@@ -306,6 +315,7 @@ def _network(
         n_components=task.n_components,
         hidden_sizes=task.hidden_sizes,
         family=DiagonalGaussian(scale_floor=settings.scale_floor),
+        dropout=dropout,
     )
     if method.get("init", "random") == "random":
         return network
