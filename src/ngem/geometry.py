@@ -121,15 +121,10 @@ class CompleteDataFisher(AbstractMetric):
         """Return the natural gradient of logits and components, equation (20)."""
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
-        fisher_solve = partial(
-            self.family.fisher_solve, power=strength, coordinates=self.coordinates
-        )
-        for _ in logits.shape:
-            fisher_solve = jax.vmap(fisher_solve)
         share = self._inverse_weights(logits, strength)
         solved = jax.tree.map(
             lambda leaf: leaf * share.reshape(share.shape + (1,) * (leaf.ndim - share.ndim)),
-            fisher_solve(components, grad_components),
+            self.family.fisher_solve_each(components, grad_components, strength, self.coordinates),
         )
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
