@@ -286,11 +286,14 @@ def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(error.value.result))
 
 
-@pytest.mark.parametrize("rate", [1e30, 3e38])
-def test_a_learning_rate_far_too_high_is_named(rate):
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "decay"), [("sgd", 1e30, 0.0), ("sgd", 3e38, 0.0), ("adam", 1e30, 1e30)]
+)
+def test_a_learning_rate_far_too_high_is_named(optimizer, rate, decay):
     """Parameters may overflow in a single step; neither they nor their average leave the fit."""
+    plan = Plan(optimizer=optimizer, batch_size=32, ema=0.9)
     with pytest.raises(FitError, match="too high") as error:
-        run(Plan(optimizer="sgd", batch_size=32, ema=0.9), learning_rate=rate)
+        run(plan, learning_rate=rate, weight_decay=decay)
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(error.value.result))
     copy = pickle.loads(pickle.dumps(error.value))
     assert str(copy) == str(error.value)

@@ -724,5 +724,5 @@ def _are_finite(leaf: Float[Array, "..."]) -> Bool[Array, ""]:
 
 
 def _can_be_squared(leaf: Float[Array, "..."]) -> Bool[Array, ""]:
-    """Tell whether numbers and their squares, which Adam keeps, are finite: cheaper than a norm."""
-    return jnp.max(jnp.abs(leaf), initial=0) < jnp.finfo(leaf.dtype).max ** 0.5
+    """Tell whether numbers and their squares, which Adam keeps, are finite: one product does."""
+    return jnp.isfinite(jnp.vdot(leaf, leaf))
