@@ -72,6 +72,11 @@ def table(spec: Spec, results: Results) -> Table:
     return [
         *rows,
         ["all tasks", "", *summary],
+        [
+            "tasks with a lower train NLL, unregularised",
+            "",
+            *(_out_of(_optimises_better(results, spec.settings["tasks"], n)) for n in methods),
+        ],
         ["runs that lost a mode", *(_out_of(_lost(_runs(results, n))) for n in everyone)],
         ["fits that diverged", *(_out_of(_diverged(_runs(results, n))) for n in everyone)],
         ["error of the weight, mean", *(_weight_error(_runs(results, n)) for n in everyone)],
@@ -142,6 +147,30 @@ def _runs(results: Results, method: str) -> list[dict[str, Any]]:
 def _lost(runs: list[dict[str, Any]]) -> list[bool]:
     known = [run for run in runs if run["true_nll"] is not None and "test_nll" in run]
     return [run["test_nll"] - run["true_nll"] > _LOST * run["targets"] for run in known]
+
+
+def _optimises_better(results: Results, tasks: list[str], method: str) -> list[bool]:
+    """Tell for each task whether the train likelihood at the end is lower than nll's in the mean.
+
+    Without regularisation, and with the learning rate that reaches the lowest.
+    """
+    ends = {
+        name: [
+            np.mean([_lowest_train(run) for run in results.select(task=task, method=name)])
+            for task in tasks
+        ]
+        for name in (method, BASE)
+    }
+    return [bool(ours < base) for ours, base in zip(ends[method], ends[BASE], strict=True)]
+
+
+def _lowest_train(run: dict[str, Any]) -> float:
+    plain = [
+        point["train_nll"]
+        for point in run["grid"]
+        if "train_nll" in point and not point["weight_decay"] and not point.get("dropout")
+    ]
+    return min(plain, default=np.inf)
 
 
 def _diverged(runs: list[dict[str, Any]]) -> list[bool]:
