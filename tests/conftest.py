@@ -40,6 +40,12 @@ def data_dir(monkeypatch):
     return place
 
 
+@pytest.fixture
+def hasty_compiler(monkeypatch):
+    """Let XLA take little care in processes that the test starts: they compile much and do little."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
 @pytest.fixture(autouse=True)
 def _promotion(request):
     """Optax promotes dtypes silently: tests marked `trains` allow what all others refuse."""

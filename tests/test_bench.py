@@ -251,7 +251,7 @@ def test_answers_in_single_precision_agree_too():
 
 @pytest.mark.trains
 @pytest.mark.filterwarnings("default")  # of the libraries that are measured
-def test_a_smoke_run_goes_through(tmp_path):
+def test_a_smoke_run_goes_through(tmp_path, hasty_compiler):
     out = tmp_path / "bench.json"
     result = run("--smoke", "--out", str(out))
     assert result.exit_code == 0, result.output

@@ -166,7 +166,7 @@ def test_committed_results_are_those_of_the_specs_and_the_reports_of_the_results
             assert f"| {claim.text} | {claim.paper} | {claim.ours} |" in text, name
 
 
-def test_smoke_budget_of_everything(tmp_path, data_dir):
+def test_smoke_budget_of_everything(tmp_path, data_dir, hasty_compiler):
     """`ngem reproduce all --budget smoke`, as a user runs it."""
     program = "from ngem.cli import main; main()"
     arguments = ["reproduce", "all", "--budget", "smoke", "--out", str(tmp_path)]
