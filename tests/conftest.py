@@ -42,7 +42,7 @@ def data_dir(monkeypatch):
 
 @pytest.fixture
 def hasty_compiler(monkeypatch):
-    """Let XLA take little care in processes that the test starts: they compile much and do little."""
+    """Let XLA take little care in processes that a test starts: they compile much, do little."""
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 

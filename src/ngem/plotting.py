@@ -180,7 +180,7 @@ def growth(
                 scaled = factors[what] * np.asarray(values, float)
                 ax.loglog(sizes, scaled, "o-", ms=3, color=color, label=f"{vary}: {slope:.2f}")
             ax.set(xlabel="size", ylabel=units[what], title=f"{what}, with slopes")
-            ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=0.8)  # clear of lines
+            ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=0.8)
         figure.savefig(path, dpi=150)
 
 
