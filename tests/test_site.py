@@ -195,6 +195,7 @@ def test_energy(tmp_path, monkeypatch, capsys, data_dir):
     assert (tmp_path / "new/energy.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_two_sinusoids(tmp_path, monkeypatch, capsys):
     printed = example("two_sinusoids.py", tmp_path, monkeypatch, capsys, "--objective", "ngem")
     tails, smallest = numbers(printed, r"length (\d+\.\d+)")

@@ -295,6 +295,7 @@ def train_seeds():
         np.testing.assert_allclose(a[2], b, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_many_seeds_under_vmap_in_scan_do_not_hang():
     run_within(100, train_seeds)
 
