@@ -13,6 +13,8 @@ demo: $(VENV)/.demo
 
 # One thread of XLA per test process: there are as many of those as cores.
 test: export NPROC ?= 1
+# Thousands of programs are compiled and most run once: XLA takes a little less care with them.
+test: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
 
