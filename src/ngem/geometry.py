@@ -130,6 +130,8 @@ class CompleteDataFisher(AbstractMetric):
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:
         """Return the damped weights to the power -power; undamped ones only in log space."""
+        if logits.shape[-1] == 1:
+            return jnp.ones_like(logits)  # the only component has all the weight
         if self.damping > 0:
             damped = (jax.nn.softmax(logits, axis=-1) + self.damping) / (1 + self.damping)
             return 1 / power_of(damped, power)

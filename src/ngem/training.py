@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from . import _defaults, _errors
@@ -32,8 +33,8 @@ _CHUNK = 64
 #: Seconds that a chunk should take, so that progress is visible and a stop is prompt.
 _CHUNK_SECONDS = 0.25
 
-#: Parameters beyond which a branch costs less than choosing between two copies of everything.
-_LARGE_NETWORK = 100_000
+#: Parameters up to which one vector of all is cheaper than an array for each layer.
+_SMALL_NETWORK = 100_000
 
 #: Rounds in which rows are put in a random order, of two moves each.
 _ROUNDS = 4
@@ -331,7 +332,7 @@ def initial_state(network: MixtureNetwork, plan: Plan, key: PRNGKeyArray) -> Sta
     zero = jnp.zeros((), jnp.int32)
     state = State(
         params=params,
-        optimizer=optimizer.init(params),
+        optimizer=optimizer.init(_joined(plan, params)[0]),
         average=None if plan.ema is None else params,
         best=params,
         best_loss=jnp.array(jnp.inf, _dtype(params)),
@@ -382,11 +383,11 @@ def _epoch(static, plan, data, validation, hyper, state):
     # An update can overflow although its gradient did not: then the epoch is taken back. Adam's
     # steps are hardly longer than its rate, so that copies of everything would wait for nothing;
     # should it happen nevertheless, the best parameters so far must do.
-    sound = _all(_are_finite, state.params)
+    sound = _all(_are_finite, _joined(plan, state.params)[0])
     if plan.optimizer in ("adam", "adamw"):
         average = None if plan.ema is None else state.best
         before = state._replace(params=state.best, average=average)
-    params, optimizer, average = _select(
+    params, optimizer, average = _either(
         sound,
         (state.params, state.optimizer, state.average),
         (before.params, before.optimizer, before.average),
@@ -403,7 +404,7 @@ def _epoch(static, plan, data, validation, hyper, state):
         held_out = mean_nll(eqx.combine(evaluated, static), validation)
         better = held_out < state.best_loss
         state = state._replace(
-            best=_select(better, evaluated, state.best),
+            best=_either(better, evaluated, state.best),
             best_loss=jnp.where(better, held_out, state.best_loss),
             best_epoch=jnp.where(better, state.epoch, state.best_epoch),
         )
@@ -442,12 +443,17 @@ def shuffled(key: PRNGKeyArray, count: int, places: int) -> Int[Array, " more"]:
     blocks = -(-places // _ORDER_BLOCK)
     size = -(-places // blocks)
 
+    settled = lambda at: (at, at < count)  # noqa: E731
+
     def block(number):
-        return jax.lax.while_loop(
-            lambda at: jnp.any(at >= count),
-            lambda at: jnp.where(at < count, at, move(at)),
-            move((number * size + jnp.arange(size, dtype=jnp.int32)) % count),
+        # None has a place yet: so they all move once, and the code of a move is compiled once.
+        begin = (number * size + jnp.arange(size, dtype=jnp.int32)) % count
+        at, _ = jax.lax.while_loop(
+            lambda carry: ~jnp.all(carry[1]),
+            lambda carry: settled(jnp.where(carry[1], carry[0], move(carry[0]))),
+            (begin, jnp.zeros((size,), bool)),
         )
+        return at
 
     return jax.lax.map(block, jnp.arange(blocks, dtype=jnp.int32)).reshape(-1)
 
@@ -481,6 +487,7 @@ def _step(static, plan, data, hyper, order, size, steps, state, number):
         return jnp.sum(weights * losses) / jnp.maximum(jnp.sum(weights), jnp.finfo(y.dtype).tiny)
 
     value, grads = jax.value_and_grad(loss)(state.params)
+    grads, parted = _joined(plan, grads)
     sound = jnp.isfinite(value) & _all(_can_be_squared, grads)
     if plan.clip_norm is not None:
         norm = optax.tree.norm(grads)
@@ -500,7 +507,7 @@ def _step(static, plan, data, hyper, order, size, steps, state, number):
         params = jax.tree.map(
             lambda p, u: p + u - (rate * hyper.weight_decay * p if p.ndim > 1 else 0.0),
             params,
-            updates,
+            parted(updates),
         )
         if plan.ema is not None:
             # Early on the average is short, so that it does not drag the start along.
@@ -510,12 +517,8 @@ def _step(static, plan, data, hyper, order, size, steps, state, number):
         return params, optimizer_state, average
 
     moving = (state.params, state.optimizer, state.average)
-    size = sum(leaf.size for leaf in jax.tree.leaves(state.params))
-    if plan.optimizer in ("soap", "kfac") or size > _LARGE_NETWORK:
-        moved = jax.lax.cond(sound, advance, lambda moving: moving, moving)
-    else:
-        # Fused with the update itself, where a branch would break the program in two.
-        moved = _select(sound, advance(moving), moving)
+    # A branch: choosing number by number would keep a copy of all that moves.
+    moved = jax.lax.cond(sound, advance, lambda moving: moving, moving)
     params, optimizer_state, average = moved
     state = state._replace(
         params=params,
@@ -710,8 +713,22 @@ def _key(state: State, stream: int, count: Int[Array, ""]) -> PRNGKeyArray:
     return jax.random.fold_in(state.key, 2 * count + stream)
 
 
-def _select(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+def _either(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
+    """Return one of two by a branch: there is code to compile for a choice number by number."""
+    return jax.lax.cond(condition, lambda: new, lambda: old)
+
+
+def _joined(plan: Plan, tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return what is as large as the parameters as one vector, and the way back.
+
+    Small networks have many small arrays, and each costs a step's time and much more to compile.
+    Large ones are left as they are, and so are those whose optimizer looks at matrices.
+    """
+    number_by_number = plan.optimizer in ("sgd", "adam", "adamw")
+    size = sum(leaf.size for leaf in jax.tree.leaves(tree))
+    if number_by_number and 0 < size <= _SMALL_NETWORK:
+        return ravel_pytree(tree)
+    return tree, lambda same: same
 
 
 def _all(test: Callable[[Array], Bool[Array, ""]], tree: Any) -> Bool[Array, ""]:

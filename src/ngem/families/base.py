@@ -231,7 +231,7 @@ class AbstractLocationScale(AbstractFamily):
         In log(scale) the information is b, in scale^2 / 2 it is b / scale^4.
         """
         metric = power_of(params.scale, 2 * power)
-        location, spread = (info**-power for info in self.unit_fisher)
+        location, spread = (1.0 if info == 1 else info**-power for info in self.unit_fisher)
         if coordinates == "scale":
             spread = metric * spread
         elif coordinates == "variance":

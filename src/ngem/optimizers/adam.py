@@ -1,5 +1,7 @@
 """Adam with one division an element, where optax has three: on small networks that shows."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -34,8 +36,8 @@ def adam(
         mu = optax.tree.update_moment(updates, state.mu, b1, 1)
         nu = optax.tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
         # What corrects both moments is one number each: the rate and the root take them in.
-        step = rate / (1 - b1**count)
-        root = jax.lax.rsqrt(1 - b2**count)
+        first_mass, second_mass = (-jnp.expm1(count * math.log(decay)) for decay in (b1, b2))
+        step, root = rate / first_mass, jax.lax.rsqrt(second_mass)
 
         def move(first, second):
             shrink = jnp.sqrt(second) * root.astype(second.dtype) + eps
