@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_consistent_length, check_random_state
@@ -556,9 +555,9 @@ def _check_columns(y: np.ndarray, n_outputs: int) -> None:
 
 def _to_device(model: Model, table: Table) -> training.Data:
     """Return rows as the network reads them."""
-    weights = None if table.weights is None else jnp.asarray(table.weights, jnp.float32)
-    x, y = model.inputs.forward(table.x), model.targets.forward(table.y)
-    return training.Data(jnp.asarray(x), jnp.asarray(y), weights)
+    weights = None if table.weights is None else np.asarray(table.weights, np.float32)
+    rows = model.inputs.forward(table.x), model.targets.forward(table.y), weights
+    return training.Data(*jax.device_put(rows))
 
 
 def _fingerprint(tree: Any) -> str:

@@ -244,7 +244,7 @@ def fit(
     started, chunk = time.perf_counter(), 1
     while not bool(state.done) and int(state.epoch) < max_epochs:
         before = time.perf_counter()
-        limit = jnp.asarray(min(chunk, max_epochs - int(state.epoch)), jnp.int32)
+        limit = np.asarray(min(chunk, max_epochs - int(state.epoch)), np.int32)
         state, logs = _run_epochs((static, plan, data, validation, hyper, limit), state)
         try:
             told, history = len(history.train), _extend(history, state, logs)
@@ -427,7 +427,9 @@ def shuffled(key: PRNGKeyArray, count: int, places: int) -> Int[Array, " more"]:
     """
     rows = math.isqrt(count - 1) + 1
     columns = -(-count // rows)
-    uniform = jax.random.uniform(key, (_ROUNDS, 2, max(rows, columns)))
+    shape = (_ROUNDS, 2, max(rows, columns))
+    # Along one axis, for which the code of random bits is several times as fast to compile.
+    uniform = jax.random.uniform(key, (math.prod(shape),)).reshape(shape)
     distances = (uniform * jnp.array([[[rows], [columns]]])).astype(jnp.int32)
 
     def move(at):
@@ -609,11 +611,13 @@ def _hyper(plan, learning_rate, weight_decay, max_epochs, params) -> Hyper:
     if weight_decay is None:
         weight_decay = DEFAULT_WEIGHT_DECAY.get(str(plan.optimizer), 0.0)
     dtype = _dtype(params)
+    # By way of NumPy: jnp.asarray compiles a program for each kind, and a first fit waits for it.
+    put = lambda value, dtype: jax.device_put(np.asarray(value, dtype))  # noqa: E731
     return Hyper(
-        jnp.asarray(learning_rate, dtype),
-        jnp.asarray(weight_decay, dtype),
-        jnp.asarray(max_epochs, jnp.int32),
-        None if plan.power_schedule is None else jnp.asarray(plan.power_schedule, dtype),
+        put(learning_rate, dtype),
+        put(weight_decay, dtype),
+        put(max_epochs, np.int32),
+        None if plan.power_schedule is None else put(plan.power_schedule, dtype),
     )
 
 
