@@ -27,7 +27,7 @@ LAYERS = [
     ["geometry", "metrics"],
     ["mixture"],
     ["families", "univariate"],
-    ["_errors", "_roots", "table_schema", "torch"],
+    ["_blocks", "_errors", "_roots", "table_schema", "torch"],
     [
         "_choices",
         "_conditions",

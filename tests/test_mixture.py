@@ -8,6 +8,7 @@ import scoringrules
 from scipy import stats
 
 import ngem
+from ngem._blocks import over_blocks
 from ngem.families import DiagonalGaussian, FullGaussian, Logistic
 from ngem.mixture import Mixture
 
@@ -165,6 +166,25 @@ def test_crps_equals_scoringrules(comp):
     np.testing.assert_allclose(
         mixture.crps(jnp.asarray(y)[:, None]), expected, rtol=1e-8, atol=1e-9
     )
+
+
+def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
+    mixture, _ = rows_mixture(n_rows=50)
+    y = jax.random.normal(KEY, (50, 1))
+    ask = lambda mixture, y: (mixture.cdf(y), mixture.crps(y), mixture.quantile(0.3))  # noqa: E731
+    in_one_piece = jax.jit(ask)(mixture, y)
+    sizes = []
+
+    def watched(work, rows, size):
+        sizes.append((rows, size))
+        return over_blocks(work, rows, size)
+
+    monkeypatch.setattr("ngem.mixture.over_blocks", watched)
+    monkeypatch.setattr("ngem.mixture._BLOCK", 16)
+    for found, expected in zip(ask(mixture, y), in_one_piece, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert sizes == [(50, 16)] * 3
+    assert mixture.quantile(jnp.full((2, 50), 0.3)).shape == (2, 50)
 
 
 def test_crps_broadcasts_and_works_for_full_covariances():

@@ -7,7 +7,6 @@ on the host.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ._machine import available_cores
+from ._blocks import over_blocks, padded
 from ._types import LocationScale
 from .mixture import Mixture
 from .nn import MixtureNetwork
@@ -29,9 +28,6 @@ _FEW, _MANY = 256, 8192
 
 #: Numbers that a program may keep at a time; a block has fewer rows where each needs many.
 _BUDGET = 2**24
-
-#: Blocks at a time. XLA runs programs as small as these on one core each.
-_THREADS = min(8, available_cores())
 
 
 @dataclass(frozen=True)
@@ -182,30 +178,19 @@ class Model:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
 
-        def one(start: int) -> Any:
-            rows = slice(start, start + size)
+        def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
-            result = program(self.network, *(_pad(array, size) for array in block), *shared)
+            result = program(self.network, *(padded(array, size) for array in block), *shared)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(block[0])], result)
             return jax.tree.map(lambda leaf: leaf.astype(dtype), finish(part))
 
-        # The first block by itself, so that the program is compiled once.
-        parts = [one(0)]
-        if len(x) > size:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                parts += pool.map(one, range(size, len(x), size))
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        return over_blocks(one, len(x), size)
 
 
 def _block_size(n_rows: int, numbers: int) -> int:
     """Return how many rows to take at a time, one of few sizes so that programs are shared."""
     affordable = max(1, _BUDGET // numbers)
     return min(_FEW if n_rows <= _FEW else _MANY, 2 ** (affordable.bit_length() - 1))
-
-
-def _pad(array: np.ndarray, size: int) -> Array:
-    missing = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-    return jnp.asarray(np.pad(array, missing))
 
 
 # The programs: compiled once for each structure of network, at the level of the module so that
