@@ -31,7 +31,7 @@ def find_root(
     *,
     ends: tuple[Float[Array, "..."], Float[Array, "..."]] | None = None,
     max_iters: int = 100,
-    atol: float = 0.0,
+    atol: float | Float[Array, "..."] = 0.0,
 ) -> Float[Array, "..."]:
     """Return where f crosses zero between lower and upper, element by element.
 
@@ -65,7 +65,7 @@ def find_root(
     return jnp.where(failed, jnp.nan, end.best())
 
 
-def _shrink(f: Elementwise, p: _Bracket, atol: float) -> _Bracket:
+def _shrink(f: Elementwise, p: _Bracket, atol: float | Array) -> _Bracket:
     """Evaluate f once inside each unfinished bracket and keep the part that holds the root."""
     x = jnp.clip(p.a + _step(p) * (p.b - p.a), jnp.minimum(p.a, p.b), jnp.maximum(p.a, p.b))
     fx = f(x)
@@ -88,7 +88,7 @@ def _step(p: _Bracket) -> Float[Array, "..."]:
     return jnp.clip(jnp.where(smooth, quadratic, 0.5), smallest, 1 - smallest)
 
 
-def _unfinished(p: _Bracket, atol: float) -> Bool[Array, "..."]:
+def _unfinished(p: _Bracket, atol: float | Array) -> Bool[Array, "..."]:
     """Return which brackets still hold a change of sign and can be divided further."""
     crosses = jnp.sign(p.fa) * jnp.sign(p.fb) < 0
     small = jnp.minimum(jnp.abs(p.fa), jnp.abs(p.fb)) <= atol

@@ -37,7 +37,9 @@ def quantile(
     lower, upper, q = jnp.broadcast_arrays(lower, upper, q)
     inside = (q > 0) & (q < 1)
     level = jnp.where(inside, q, 0.5)
-    x = _root(lambda x: cdf(x) - level, lower, upper, inside)
+    # Closer than the spacing of probabilities there is nothing but rounding to be found.
+    spacing = lax.stop_gradient(level) * jnp.finfo(level.dtype).eps.astype(level.dtype)
+    x = _root(lambda x: cdf(x) - level, lower, upper, inside, atol=spacing)
     outside = jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, jnp.nan))
     return jnp.where(inside, x, outside.astype(x.dtype))
 
