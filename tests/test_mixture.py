@@ -185,6 +185,18 @@ def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert sizes == [(50, 16)] * 3
     assert mixture.quantile(jnp.full((2, 50), 0.3)).shape == (2, 50)
+    assert mixture.cdf(jnp.zeros((50, 50, 1))).shape == (50, 50)
+
+
+def test_answers_take_the_widest_precision():
+    """Densities in single precision may be asked about targets in double."""
+    mixture, _ = rows_mixture(n_rows=5)
+    narrow = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), mixture)
+    y = jnp.zeros((5, 1), jnp.float64)
+    with jax.numpy_dtype_promotion("standard"):
+        for ask in (Mixture.cdf, Mixture.crps):
+            assert ask(narrow, y).dtype == jnp.float64
+            np.testing.assert_allclose(ask(narrow, y), ask(mixture, y), rtol=1e-4, atol=1e-5)
 
 
 def test_crps_broadcasts_and_works_for_full_covariances():

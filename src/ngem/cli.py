@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from . import _machine
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -448,6 +450,8 @@ def main() -> None:
     """Run the command."""
     # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if sys.argv[1:2] != ["bench"]:  # which measures compiling, too, and must not find it done
+        _machine.keep_compiled_programs()
     sys.unraisablehook = _hear_again
     try:
         app()

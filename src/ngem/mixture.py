@@ -25,7 +25,6 @@ _BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 # is one rounding unit, since 1 - 1e-9 would round to 1 and the bracket reach to infinity.
 _TAIL = 1e-9
 
-
 # Rows that one program answers for at a time, where there are very many.
 _BLOCK = 32_768
 
@@ -208,7 +207,7 @@ class Mixture(eqx.Module):
             return total + times * weight[i] * weight[j] * apart, None
 
         # Each pair of components once, and one at a time: never K x K numbers per row.
-        zero = jnp.zeros(self.batch_shape, self.logits.dtype)
+        zero = jnp.zeros(self.batch_shape, jnp.result_type(*parts))
         spread, _ = jax.lax.scan(to_each_other, zero, (jnp.asarray(times, zero.dtype), *pairs))
         error = self._average(to_target)(y)
         return error - jnp.broadcast_to(spread, error.shape)
@@ -277,10 +276,9 @@ class Mixture(eqx.Module):
         What is traced is part of a larger program, and stays in one piece.
         """
         everything = (self, *per_row)
-        leaves = jax.tree.leaves(everything)
-        alike = all(leaf.shape[:1] == self.logits.shape[:1] for leaf in leaves)
-        concrete = all(map(_errors.is_concrete, leaves))
-        many = self.logits.ndim == 2 and len(self.logits) > _BLOCK
+        many = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
+        alike = all(array.shape[:-1] == self.batch_shape for array in per_row)
+        concrete = all(map(_errors.is_concrete, jax.tree.leaves(everything)))
         if not (many and alike and concrete and jax.default_backend() == "cpu"):
             return program(*everything)
         host = jax.tree.map(np.asarray, everything)
@@ -316,7 +314,7 @@ class Mixture(eqx.Module):
         }
 
     def _log_density(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the log density of one row at many points, which lie side by side: far faster."""
+        """Return the log density of one row at many points, which lie side by side."""
         points = jax.vmap(self.family.log_prob, in_axes=(None, 0))
         found = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
         top, joint = _below_top(self.log_weights[:, None], found, axis=0)
@@ -348,7 +346,8 @@ class Mixture(eqx.Module):
                 )
                 return total + weight * each(params, y), None
 
-            return jax.lax.scan(add, jnp.zeros(rows, self.logits.dtype), parts)[0]
+            dtype = jnp.result_type(y, *jax.tree.leaves(parts))
+            return jax.lax.scan(add, jnp.zeros(rows, dtype), parts)[0]
 
         return average
 

@@ -136,15 +136,17 @@ def _slope(row: Row, turns: list[Turn], repeats: int) -> _Found:
 def _reach(row: Row, turns: list[Turn], repeats: int) -> _Found:
     """Ours runs until it is as good as theirs was; the first time it also compiles."""
     ours, theirs = turns
-    rounds, reached, goal = [], [], float("nan")
+    rounds, reached, goals = [], [], []
     for _ in range(repeats + 1):
         taken, goal = theirs()
+        goals.append(goal)
         found, _ = ours(goal=goal)
         reached.append(found is not None)
         rounds.append((np.inf if found is None else found, taken))
     (first, first_theirs), later = rounds[0], np.array(rounds[1:])
+    level = -float(np.median(goals[1:]))
     parts = {
-        f"{side.label}, to a likelihood of {-goal:.3f}": float(np.median(later[:, index]))
+        f"{side.label}, to a likelihood of {level:.3f}": float(np.median(later[:, index]))
         for index, side in enumerate(row.sides)
     }
     note = f"with compiling {first_theirs / first:.2f}"

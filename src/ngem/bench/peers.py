@@ -109,7 +109,7 @@ def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -
     """
     from ..sklearn import MDNRegressor
 
-    task = table(data, rows)
+    task, seeds = table(data, rows), itertools.count()
 
     def turn(goal: float) -> tuple[float | None, float]:
         started, best, reached = time.perf_counter(), np.inf, None
@@ -121,7 +121,7 @@ def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -
                 reached = time.perf_counter() - started
                 raise _Reached
 
-        model = MDNRegressor(max_epochs=epochs, callbacks=[watch], random_state=0)
+        model = MDNRegressor(max_epochs=epochs, callbacks=[watch], random_state=next(seeds))
         with contextlib.suppress(_Reached):
             model.fit(task.x, task.y[:, 0], eval_set=(task.x_watched, task.y_watched[:, 0]))
         return reached, float(best)
@@ -135,7 +135,7 @@ def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | Non
     if peer == "skpro":
         # It neither watches nor stops, so that it is told beforehand when it will be at its best.
         counts = [count for count in (5, 10, 20, 40, 80, 160) if count < epochs]
-        epochs = min([*counts, epochs], key=lambda count: _fit_skpro(task, count)[1])
+        epochs = min([*counts, epochs], key=lambda count: _fit_skpro(task, count, seed=0)[1])
     fit = {
         "torch": _fit_torch,
         "zuko": _fit_zuko,
@@ -143,7 +143,9 @@ def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | Non
         "skpro": _fit_skpro,
         "ngboost": _fit_ngboost,
     }[peer]
-    return lambda: fit(task, epochs)
+    # Every turn starts elsewhere, as ours does: with so few rows one start says little.
+    seeds = itertools.count()
+    return lambda: fit(task, epochs, seed=next(seeds))
 
 
 class _Reached(Exception):
@@ -214,21 +216,21 @@ def _torch_loop(network, loss, task: Rows, epochs: int) -> tuple[float, float]:
     return best_time, best
 
 
-def _fit_torch(task: Rows, epochs: int) -> tuple[float, float]:
+def _fit_torch(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     import torch
 
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     network = _torch_network(task.x.shape[1], hidden=(128, 128), components=5, dim=1)
     return _torch_loop(network, _torch_nll(network, 5, 1), task, epochs)
 
 
-def _fit_zuko(task: Rows, epochs: int) -> tuple[float, float]:
+def _fit_zuko(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     import torch
 
     mixtures = importlib.import_module("zuko.mixtures")
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     network = mixtures.GMM(
         1,
         task.x.shape[1],
@@ -260,8 +262,9 @@ def _keras_model(features: int, dim: int, components: int, hidden: Sequence[int]
     return model
 
 
-def _fit_keras(task: Rows, epochs: int) -> tuple[float, float]:
+def _fit_keras(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     keras, _ = _keras()
+    keras.utils.set_random_seed(seed)
     started = time.perf_counter()
     model = _keras_model(task.x.shape[1], 1, 5, (128, 128))
     times: list[float] = []
@@ -283,7 +286,9 @@ def _fit_keras(task: Rows, epochs: int) -> tuple[float, float]:
     return times[best], float(watched[best])
 
 
-def _skpro_fit(x, y, *, components: int, hidden, batch: int, epochs: int) -> Callable[[], Any]:
+def _skpro_fit(
+    x, y, *, components: int, hidden, batch: int, epochs: int, seed: int = 0
+) -> Callable[[], Any]:
     import torch
 
     mdn = importlib.import_module("skpro.regression.mdn")
@@ -297,14 +302,15 @@ def _skpro_fit(x, y, *, components: int, hidden, batch: int, epochs: int) -> Cal
         lr=1e-3,
         batch_size=batch,
         device="cpu",
-        random_state=0,
+        random_state=seed,
     )
     return lambda: model.fit(frame(x), frame(y))
 
 
-def _fit_skpro(task: Rows, epochs: int) -> tuple[float, float]:
+def _fit_skpro(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     frame = importlib.import_module("pandas").DataFrame
-    fit = _skpro_fit(task.x, task.y, components=5, hidden=(128, 128), batch=128, epochs=epochs)
+    shape = {"components": 5, "hidden": (128, 128), "batch": 128}
+    fit = _skpro_fit(task.x, task.y, **shape, epochs=epochs, seed=seed)
     started = time.perf_counter()
     model = fit()
     taken = time.perf_counter() - started
@@ -312,10 +318,10 @@ def _fit_skpro(task: Rows, epochs: int) -> tuple[float, float]:
     return taken, -float(np.mean(np.asarray(density)))
 
 
-def _fit_ngboost(task: Rows, epochs: int) -> tuple[float, float]:
+def _fit_ngboost(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     ngboost = importlib.import_module("ngboost")
     started = time.perf_counter()
-    model = ngboost.NGBRegressor(n_estimators=epochs, verbose=False, random_state=0).fit(
+    model = ngboost.NGBRegressor(n_estimators=epochs, verbose=False, random_state=seed).fit(
         task.x,
         task.y[:, 0],
         X_val=task.x_watched,
