@@ -4,12 +4,14 @@ import importlib.util
 import itertools
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -344,3 +346,18 @@ def test_the_page_shows_the_committed_run():
         assert not between.strip()
     for row in ROWS:
         assert f"| `{row.group}` |" in page
+
+
+@pytest.mark.trains
+def test_rows_measured_before_may_be_kept(tmp_path):
+    out = tmp_path / "bench.json"
+    bench = partial(report.bench, smoke=True, out=out, console=Console(quiet=True), keep=True)
+    assert bench(["loss/K=3,D=1"])
+    assert bench(["loss/K=1,D=1"])
+    found = json.loads(out.read_text())
+    assert [row["name"] for row in found["rows"]] == ["loss/K=1,D=1", "loss/K=3,D=1"]
+    found["versions"]["jax"] = "0.0.1"
+    out.write_text(json.dumps(found))
+    with pytest.raises(ValueError, match=r"these versions, got another jax; leave --keep out"):
+        bench(["loss/K=1,D=1"])
+    assert json.loads(out.read_text()) == found

@@ -341,6 +341,9 @@ def bench(
         typer.Option("--smoke", help="Tiny shapes: shows whether it works and measures nothing."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="JSON file for the table.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep what --out holds of rows not measured now.")
+    ] = False,
     show: Annotated[
         Path | None, typer.Option(help="Print a saved table as Markdown and measure nothing.")
     ] = None,
@@ -356,7 +359,7 @@ def bench(
 
         if show is not None:
             typer.echo(report.as_markdown(report.load(show)))
-        elif not report.bench(rows or [], smoke=smoke, out=out, console=Console()):
+        elif not report.bench(rows or [], smoke=smoke, out=out, keep=keep, console=Console()):
             raise typer.Exit(1)
 
 

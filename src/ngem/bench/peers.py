@@ -139,6 +139,7 @@ def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | Non
     fit = {
         "torch": _fit_torch,
         "zuko": _fit_zuko,
+        "sbi": _fit_sbi,
         "keras": _fit_keras,
         "skpro": _fit_skpro,
         "ngboost": _fit_ngboost,
@@ -240,6 +241,18 @@ def _fit_zuko(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
         activation=_torch_gelu,
     )
     return _torch_loop(network, lambda x, y: -network(x).log_prob(y).mean(), task, epochs)
+
+
+def _fit_sbi(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+    """Its own network of that width, with full covariances, which are one variance here."""
+    import torch
+
+    builders = importlib.import_module("sbi.neural_nets.net_builders.mdn")
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    x, y = (torch.as_tensor(part, dtype=torch.float32) for part in (task.x, task.y))
+    network = builders.build_mdn(y, x, hidden_features=128, num_components=5)
+    return _torch_loop(network, lambda x, y: network.loss(y, x).mean(), task, epochs)
 
 
 def _keras() -> tuple[Any, Any]:

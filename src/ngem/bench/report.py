@@ -15,7 +15,7 @@ from .. import __version__
 from .._machine import available_cores
 from ..repro.report import markdown, progress_bar
 from .measure import Figure, measure
-from .rows import choose
+from .rows import ROWS, choose
 from .workers import Local, Processes
 
 #: Packages whose versions matter to a figure.
@@ -28,6 +28,7 @@ PACKAGES = (
     "torch",
     "keras",
     "keras-mdn-layer",
+    "sbi",
     "skpro",
     "zuko",
     "ngboost",
@@ -36,10 +37,21 @@ PACKAGES = (
 COLUMNS = ("row", "target", "median", "quartiles", "met", "parts and notes")
 
 
-def bench(names: list[str], *, smoke: bool, out: Path | None, console: Console) -> bool:
-    """Measure rows, print and save their table; return whether all went well."""
+def bench(
+    names: list[str], *, smoke: bool, out: Path | None, console: Console, keep: bool = False
+) -> bool:
+    """Measure rows, print and save their table; return whether all went well.
+
+    Args:
+        names: Rows or groups, all if empty.
+        smoke: Whether to go through tiny shapes only.
+        out: File for the table.
+        console: Where to print.
+        keep: Whether rows of that file that are not measured now stay in it.
+    """
     rows = choose(names, smoke=smoke)
     facts = machine()
+    earlier = _earlier(out, facts, smoke=smoke) if keep and out is not None else []
     pool = Local() if smoke else Processes()
     figures: list[Figure] = []
     with progress_bar(console, "rows", disable=not console.is_terminal) as progress:
@@ -50,7 +62,7 @@ def bench(names: list[str], *, smoke: bool, out: Path | None, console: Console) 
                 figures.append(measure(row, pool, smoke=smoke))
                 progress.advance(task)
                 if out is not None:  # after each row, so that a long run is never lost
-                    save(out, figures, facts, smoke=smoke)
+                    save(out, figures, facts, smoke=smoke, earlier=earlier)
         finally:
             pool.close()
     console.print(_rich([figure.as_dict() for figure in figures]))
@@ -73,23 +85,55 @@ def machine() -> dict[str, Any]:
 
 
 def save(
-    path: Path, figures: Sequence[Figure], facts: dict[str, Any], *, smoke: bool = False
+    path: Path,
+    figures: Sequence[Figure],
+    facts: dict[str, Any],
+    *,
+    smoke: bool = False,
+    earlier: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Write the table with versions and facts of the machine."""
+    """Write the table with versions and facts of the machine, rows in their usual order."""
+    rows = {row["name"]: row for row in [*earlier, *(figure.as_dict() for figure in figures)]}
+    order = {row.name: place for place, row in enumerate(ROWS)}
+    report = {
+        "smoke": smoke,
+        "versions": _versions(),
+        "machine": facts,
+        "rows": sorted(rows.values(), key=lambda row: order.get(row["name"], len(order))),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _versions() -> dict[str, str]:
     versions = {"ngem": __version__}
     for name in PACKAGES:
         try:
             versions[name] = importlib.metadata.version(name).split("+")[0]
         except importlib.metadata.PackageNotFoundError:
             continue
-    report = {
-        "smoke": smoke,
-        "versions": versions,
-        "machine": facts,
-        "rows": [figure.as_dict() for figure in figures],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    return versions
+
+
+def _earlier(path: Path, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
+    """Return the rows of a saved table, if they were measured under the same conditions."""
+    if not path.exists():
+        return []
+    found, here = load(path), {"machine": facts, "versions": _versions(), "smoke": smoke}
+    both = {part: {**found[part]} for part in ("machine", "versions")}
+    both["machine"].pop("load_at_start", None)
+    differing = [
+        name
+        for part, values in both.items()
+        for name, value in values.items()
+        if here[part].get(name, value) != value
+    ]
+    if differing or found["smoke"] != smoke:
+        raise ValueError(
+            f"expected {path} to hold a table of this machine and these versions, got another "
+            f"{', '.join(differing) or 'kind of run'}; leave --keep out to measure all anew."
+        )
+    return found["rows"]
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -273,6 +273,7 @@ def _fit_rows() -> list[Row]:
     peers = {
         "torch": ("torch",),
         "zuko": ("zuko", "torch"),
+        "sbi": ("sbi", "torch"),
         "keras": ("keras", "keras_mdn_layer"),
         "skpro": ("skpro", "torch"),
         "ngboost": ("ngboost",),
