@@ -38,6 +38,40 @@ def test_a_row_of_features_gives_a_mixture(family, separate):
     np.testing.assert_allclose(network.to_raw(network.to_mixture(raw)), raw, rtol=1e-9)
 
 
+@pytest.mark.parametrize("settings", [{"layer_norm": True}, {"separate": True}], ids=str)
+def test_rows_side_by_side_are_rows_one_by_one(settings):
+    network = float64(mixture_mlp(4, 2, key=KEY, n_components=3, hidden_sizes=(8, 7), **settings))
+    params, static = eqx.partition(network, eqx.is_inexact_array)
+    x = jax.random.normal(KEY, (6, 4))
+
+    def one_by_one(params, x):
+        mixture = jax.vmap(eqx.combine(params, static))(x)
+        return mixture.logits, *mixture.components
+
+    def side_by_side(params, x):
+        logits, components = eqx.combine(params, static).side_by_side(x.T)
+        return tuple(jnp.moveaxis(leaf, -1, 0) for leaf in (logits, *components))
+
+    values, back = jax.vjp(one_by_one, params, x)
+    others, other_back = jax.vjp(side_by_side, params, x)
+    grads = jax.tree.map(jnp.cos, values)
+    for left, right in zip(
+        jax.tree.leaves((values, back(grads))),
+        jax.tree.leaves((others, other_back(grads))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-12)
+
+
+def test_dropout_falls_on_each_row_by_itself():
+    network = mixture_mlp(3, 1, key=KEY, hidden_sizes=(64,), dropout=0.5)
+    logits, _ = network.side_by_side(jnp.ones((3, 1000)), KEY)
+    apart = jax.vmap(lambda key: network(jnp.ones(3), key=key).logits)(jax.random.split(KEY, 1000))
+    assert len(np.unique(logits[0])) > 900
+    for found, expected in ((logits.mean(1), apart.mean(0)), (logits.std(1), apart.std(0))):
+        np.testing.assert_allclose(found, expected, atol=0.05 * float(apart.std()))
+
+
 @pytest.mark.parametrize("activation", ["gelu", "relu", "silu", "tanh"])
 def test_mlp_is_the_composition_of_its_layers(activation):
     network = float64(MLP(3, 2, (8, 7), key=KEY, activation=activation, layer_norm=True))

@@ -279,6 +279,16 @@ def test_a_gradient_whose_square_is_not_finite_is_skipped():
     assert result.skipped == 30
 
 
+@pytest.mark.parametrize("batch_size", [8, 64])
+def test_an_objective_with_losses_of_its_own_is_asked_by_them(batch_size):
+    class Constant(NLL):
+        def losses(self, mixture, y, power=None, condition=None):
+            return 7.0 + 0.0 * mixture.logits[:, 0]
+
+    result = run(Plan(objective=Constant(), batch_size=batch_size), data=sine(64), max_epochs=1)
+    assert result.history.train == pytest.approx([7.0])
+
+
 def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():
     y = jnp.full((64, 1), 3e38, jnp.float32)
     with pytest.raises(FitError, match=r"learning rate of 0\.01 is too high; try 0\.001") as error:

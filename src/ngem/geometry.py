@@ -3,6 +3,9 @@
 Proposition 4 of the paper: the complete-data Fisher information of a mixture is block-diagonal,
 weight_k F_k for each component and F_pi for the weights. So a gradient is preconditioned block by
 block, on its way from the likelihood back to the network, in closed form.
+
+Everything is written for one row, its components first. Families that take rows may be given
+arrays with further axes at their end, one entry for each row.
 """
 
 import abc
@@ -19,13 +22,13 @@ from ._choices import COORDINATES, check_not_negative
 from ._types import LocationScale, Power
 from .families import AbstractFamily, power_of
 
-Logits = Float[Array, "*batch comp"]
+Logits = Float[Array, "comp *rows"]
 TracedPower = Float[Array, ""]
 
 
 def plain_logits(logits: Logits, grad: Logits) -> Logits:
     """Return the gradient of the logits as it is: weight - responsibility. Unbiased."""
-    return jax.vjp(partial(jax.nn.log_softmax, axis=-1), logits)[1](grad)[0]
+    return jax.vjp(partial(jax.nn.log_softmax, axis=0), logits)[1](grad)[0]
 
 
 def listing_logits(logits: Logits, grad: Logits) -> Logits:
@@ -33,7 +36,7 @@ def listing_logits(logits: Logits, grad: Logits) -> Logits:
 
     Biased: weights settle where they are proportional to the square roots of the truth.
     """
-    return plain_logits(logits, grad * jnp.exp(-jax.nn.log_softmax(logits, axis=-1)))
+    return plain_logits(logits, grad * jnp.exp(-jax.nn.log_softmax(logits, axis=0)))
 
 
 def derived_logits(logits: Logits, grad: Logits) -> Logits:
@@ -42,14 +45,14 @@ def derived_logits(logits: Logits, grad: Logits) -> Logits:
     Appendix B.7. Unbiased, but r is unbounded as a weight goes to zero. The matrix is a reflexive
     generalised inverse of equation (22), not the Moore-Penrose one as the paper says.
     """
-    log_weights = jax.nn.log_softmax(logits, axis=-1)
-    return grad * jnp.exp(-log_weights) - jnp.sum(grad, axis=-1, keepdims=True)
+    log_weights = jax.nn.log_softmax(logits, axis=0)
+    return grad * jnp.exp(-log_weights) - jnp.sum(grad, axis=0, keepdims=True)
 
 
 def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
     """Return the Moore-Penrose inverse of equation (22) times the gradient: 1 - r, centred."""
     step = derived_logits(logits, grad)
-    return step - jnp.mean(step, axis=-1, keepdims=True)
+    return step - jnp.mean(step, axis=0, keepdims=True)
 
 
 #: How the gradient of the log weights, minus the responsibilities, becomes one of the logits.
@@ -122,20 +125,21 @@ class CompleteDataFisher(AbstractMetric):
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
         share = self._inverse_weights(logits, strength)
+        inner = lambda leaf: range(1, 1 + leaf.ndim - share.ndim)  # noqa: E731
         solved = jax.tree.map(
-            lambda leaf: leaf * share.reshape(share.shape + (1,) * (leaf.ndim - share.ndim)),
+            lambda leaf: leaf * jnp.expand_dims(share, tuple(inner(leaf))),
             self.family.fisher_solve_each(components, grad_components, strength, self.coordinates),
         )
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:
         """Return the damped weights to the power -power; undamped ones only in log space."""
-        if logits.shape[-1] == 1:
+        if len(logits) == 1:
             return jnp.ones_like(logits)  # the only component has all the weight
         if self.damping > 0:
-            damped = (jax.nn.softmax(logits, axis=-1) + self.damping) / (1 + self.damping)
-            return 1 / power_of(damped, power)
-        log_weights = jax.nn.log_softmax(logits, axis=-1)
+            damped = (jax.nn.softmax(logits, axis=0) + self.damping) / (1 + self.damping)
+            return power_of(damped, -power)
+        log_weights = jax.nn.log_softmax(logits, axis=0)
         return jnp.exp(-jnp.asarray(power, log_weights.dtype) * log_weights)
 
 
@@ -156,7 +160,7 @@ def natural(
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _natural(metric, logits, components, power):
     del metric, power
-    return jax.nn.log_softmax(logits, axis=-1), components
+    return jax.nn.log_softmax(logits, axis=0), components
 
 
 def _natural_forward(metric, logits, components, power):

@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from . import _errors, univariate
 from ._blocks import over_blocks, padded
-from ._conditions import Condition, spread
 from ._types import LocationScale
 from .families import AbstractFamily, DiagonalGaussian, FullGaussian
 
@@ -317,7 +316,7 @@ class Mixture(eqx.Module):
         """Return the log density of one row at many points, which lie side by side."""
         points = jax.vmap(self.family.log_prob, in_axes=(None, 0))
         found = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
-        top, joint = _below_top(self.log_weights[:, None], found, axis=0)
+        top, joint = below_top(self.log_weights[:, None], found, axis=0)
         return (top + jax.nn.logsumexp(joint, axis=0)).reshape(x.shape)
 
     def _average(
@@ -388,25 +387,16 @@ def log_joint(
     log_weights: Float[Array, "*batch comp"],
     components: LocationScale,
     y: Float[Array, "*rows dim"],
-    condition: Condition = None,
 ) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
     """Return the largest log density of a row, and log(weight_k f_k(y)) less that.
-
-    Where a condition is given, weights and components are those of distinct conditions, and it says
-    which of them each row of y belongs to.
 
     Far from every component log densities are huge; were the weights added to them as they are,
     they would drown in rounding, and with them the responsibilities.
     """
-    if condition is None:
-        log_density = over_rows(family.log_prob, components, y, event_rank=1)
-    else:
-        log_density = family.log_prob_by_condition(components, y, condition)
-        log_weights = spread(log_weights, condition)
-    return _below_top(log_weights, log_density, axis=-1)
+    return below_top(log_weights, over_rows(family.log_prob, components, y, event_rank=1), axis=-1)
 
 
-def _below_top(log_weights: Array, log_density: Array, axis: int) -> tuple[Array, Array]:
+def below_top(log_weights: Array, log_density: Array, axis: int) -> tuple[Array, Array]:
     """Return the largest log density along the components' axis, and the joint one less that."""
     top = jnp.max(jax.lax.stop_gradient(log_density), axis=axis, keepdims=True)
     top = jnp.where(jnp.isfinite(top), top, 0.0)

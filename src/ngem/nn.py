@@ -51,13 +51,17 @@ class MLP(eqx.Module):
         self.activation = ACTIVATIONS[_errors.check_choice("activation", activation, ACTIVATIONS)]
 
     def __call__(
-        self, x: Float[Array, " features"], *, key: PRNGKeyArray | None = None
-    ) -> Float[Array, " raw"]:
+        self, x: Float[Array, "features *rows"], *, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "raw *rows"]:
         return self.tapped(x, (None,) * len(self.layers), key=key)[0]
 
     def tapped(
-        self, x: Float[Array, " features"], taps: Sequence[Any], *, key: PRNGKeyArray | None = None
-    ) -> tuple[Float[Array, " raw"], tuple[Array, ...]]:
+        self,
+        x: Float[Array, "features *rows"],
+        taps: Sequence[Any],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> tuple[Float[Array, "raw *rows"], tuple[Array, ...]]:
         """Return the output and each layer's input, adding a tap to each layer's output.
 
         The gradient with respect to a tap is that of the layer's output, which K-FAC needs.
@@ -65,9 +69,9 @@ class MLP(eqx.Module):
         inputs = []
         for index, (layer, tap) in enumerate(zip(self.layers, taps, strict=True)):
             inputs.append(x)
-            x = layer(x) if tap is None else layer(x) + tap
+            x = _dense(layer, x) if tap is None else _dense(layer, x) + tap
             if index < len(self.layers) - 1:
-                x = self.activation(self.norms[index](x) if self.norms else x)
+                x = self.activation(_normal(self.norms[index], x) if self.norms else x)
                 x = self._drop(x, index, key)
         return x, tuple(inputs)
 
@@ -100,6 +104,35 @@ def _dense_layers(key: PRNGKeyArray, sizes: tuple[int, ...]) -> tuple[eqx.nn.Lin
     )
 
 
+def _dense(layer: eqx.nn.Linear, x: Float[Array, "inputs *rows"]) -> Float[Array, "outputs *rows"]:
+    assert layer.bias is not None
+    product = layer.weight @ x if x.ndim == 1 else _product(layer.weight, x)
+    return product + layer.bias.reshape(-1, *(1 for _ in x.shape[1:]))
+
+
+@jax.custom_vjp
+def _product(weight: Float[Array, "outputs inputs"], x: Float[Array, "inputs rows"]) -> Array:
+    return weight @ x
+
+
+def _product_forward(weight, x):
+    return weight @ x, (weight, x)
+
+
+def _product_backward(saved, grad):
+    weight, x = saved
+    # A product whose first factor is read across its rows is slow, unless that is turned before;
+    # the barrier keeps XLA from making one of the two.
+    return grad @ x.T, jax.lax.optimization_barrier(weight.T) @ grad
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
+def _normal(norm: eqx.nn.LayerNorm, x: Float[Array, "units *rows"]) -> Float[Array, "units *rows"]:
+    return norm(x) if x.ndim == 1 else jax.vmap(norm, in_axes=-1, out_axes=-1)(x)
+
+
 class SeparateNetworks(eqx.Module):
     """One network for the weights and one for the components, as in the authors' early code."""
 
@@ -112,13 +145,17 @@ class SeparateNetworks(eqx.Module):
         return (*self.weights.layers, *self.components.layers)
 
     def __call__(
-        self, x: Float[Array, " features"], *, key: PRNGKeyArray | None = None
-    ) -> Float[Array, " raw"]:
+        self, x: Float[Array, "features *rows"], *, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "raw *rows"]:
         return self.tapped(x, (None,) * len(self.layers), key=key)[0]
 
     def tapped(
-        self, x: Float[Array, " features"], taps: Sequence[Any], *, key: PRNGKeyArray | None = None
-    ) -> tuple[Float[Array, " raw"], tuple[Array, ...]]:
+        self,
+        x: Float[Array, "features *rows"],
+        taps: Sequence[Any],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> tuple[Float[Array, "raw *rows"], tuple[Array, ...]]:
         """Return the output and each layer's input, adding a tap to each layer's output."""
         keys = (None, None) if key is None else tuple(jax.random.split(key))
         split = len(self.weights.layers)
@@ -159,7 +196,18 @@ class MixtureNetwork(eqx.Module):
 
     def __call__(self, x: Float[Array, " features"], *, key: PRNGKeyArray | None = None) -> Mixture:
         """Return the mixture for one row of features; a key switches dropout on."""
-        return self.to_mixture(self.body(x, key=key) if self.is_random else self.body(x))
+        return self.to_mixture(self._raw(x, key))
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether `side_by_side` may be used: in our own networks, with most families."""
+        return isinstance(self.body, MLP | SeparateNetworks) and self.family.takes_rows
+
+    def side_by_side(
+        self, x: Float[Array, "features *rows"], key: PRNGKeyArray | None = None
+    ) -> tuple[Float[Array, "comp *rows"], LocationScale]:
+        """Return logits and components of rows that lie along the last axes of all arrays."""
+        return self._parts(self._raw(x, key))
 
     def to_mixture(self, raw: Float[Array, " raw"]) -> Mixture:
         """Return the mixture that raw outputs stand for: logits first, then each component."""
@@ -169,10 +217,17 @@ class MixtureNetwork(eqx.Module):
                 f"components over {self.dim} target columns, got shape {raw.shape}; "
                 "size its last layer by MixtureNetwork.num_raw."
             )
+        return Mixture(*self._parts(raw), self.family)
+
+    def _raw(
+        self, x: Float[Array, "features *rows"], key: PRNGKeyArray | None
+    ) -> Float[Array, "raw *rows"]:
+        return self.body(x, key=key) if self.is_random else self.body(x)
+
+    def _parts(self, raw: Float[Array, "raw *rows"]) -> tuple[Array, LocationScale]:
         logits, rest = jax.lax.split(raw, (self.n_components, self.num_raw - self.n_components))
-        rows = rest.reshape(self.n_components, -1)
-        components = jax.vmap(lambda row: self.family.constrain(row, self.dim))(rows)
-        return Mixture(logits, components, self.family)
+        each = rest.reshape(self.n_components, -1, *raw.shape[1:])
+        return logits, jax.vmap(lambda raw: self.family.constrain(raw, self.dim))(each)
 
     def to_raw(self, mixture: Mixture) -> Float[Array, " raw"]:
         """Return the raw outputs that stand for a mixture."""

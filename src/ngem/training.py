@@ -42,6 +42,9 @@ _ROUNDS = 4
 #: Row numbers put in random order at a time.
 _ORDER_BLOCK = 8192
 
+#: Rows from which on, and targets up to which, rows are the last axis of all arrays of a step.
+_MANY_ROWS, _FEW_TARGETS = 64, 32
+
 #: Streams of randomness within a run: the order of rows, and all that is drawn in a step.
 _ORDER, _NOISE = 0, 1
 
@@ -476,14 +479,15 @@ def _step(static, plan, data, hyper, order, size, steps, state, number):
     if steps * size > len(data.y):
         present = number * size + jnp.arange(size) < len(data.y)
         weights = present.astype(y.dtype) * (1.0 if weights is None else weights)
+    batch = Data(x, y, weights, condition)
     total = (hyper.max_epochs * steps).astype(y.dtype)
     progress = state.step.astype(y.dtype) / total
     rate = hyper.learning_rate * _rate_shape(plan, progress)
     key = _key(state, _NOISE, state.step)
 
     def loss(params):
-        mixture = apply(eqx.combine(params, static), x, key)
-        losses = plan.objective.losses(mixture, y, _power(hyper, progress), condition)
+        network, power = eqx.combine(params, static), _power(hyper, progress)
+        losses = _losses(network, plan.objective, batch, power, key)
         if weights is None:
             return jnp.mean(losses)
         return jnp.sum(weights * losses) / jnp.maximum(jnp.sum(weights), jnp.finfo(y.dtype).tiny)
@@ -503,8 +507,7 @@ def _step(static, plan, data, hyper, order, size, steps, state, number):
         optimizer = _optimizer(plan, rate, network)
         extra = {}
         if plan.optimizer == "kfac":
-            rows = x if condition is None else x[condition]
-            extra["curvature"] = _curvature(network, rows, key)
+            extra["curvature"] = _curvature(network, batch.rows, key)
         updates, optimizer_state = optimizer.update(grads, optimizer_state, params, **extra)
         params = jax.tree.map(
             lambda p, u: p + u - (rate * hyper.weight_decay * p if p.ndim > 1 else 0.0),
@@ -543,6 +546,25 @@ def apply(
     return jax.vmap(lambda row, key: network(row, key=key))(x, jax.random.split(key, len(x)))
 
 
+def _losses(
+    network: MixtureNetwork,
+    objective: AbstractObjective,
+    data: Data,
+    power: Float[Array, ""] | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Float[Array, " batch"]:
+    """Return the loss of each row.
+
+    Many rows with few targets go through network and objective as the last axis of every array,
+    the order in which products and all that is done number by number are fastest.
+    """
+    many = len(data.y) >= _MANY_ROWS and network.dim <= _FEW_TARGETS and data.condition is None
+    if many and network.takes_rows and objective.takes_rows:
+        logits, components = network.side_by_side(data.x.T, key)
+        return objective.loss(network.family, logits, components, data.y.T, power)
+    return objective.losses(apply(network, data.x, key), data.y, power, data.condition)
+
+
 def condense(data: Data, at_most: int) -> Data:
     """Return the data with each distinct condition once, if there are at most so many of them."""
     x = np.asarray(data.rows)
@@ -568,7 +590,7 @@ def _arranged(network: MixtureNetwork, data: Data, batch_size: int) -> Data:
 
 def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
     """Return the mean negative log-likelihood of the rows, weighted if they have weights."""
-    losses = NLL().losses(apply(network, data.x), data.y, condition=data.condition)
+    losses = _losses(network, NLL(), data)
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
 
 

@@ -27,11 +27,20 @@ _POSITIVE: dict[str, Callable] = {
 }
 
 
+_EXACT: dict[float, Callable] = {
+    -1: lambda x: 1 / x,
+    -0.5: jax.lax.rsqrt,
+    0: jnp.ones_like,
+    0.5: jnp.sqrt,
+    1: lambda x: x,
+    2: jnp.square,
+}
+
+
 def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent for positive x, exactly 1 at exponent 0 and x at exponent 1."""
     if isinstance(exponent, int | float):
-        exact = {0: jnp.ones_like, 0.5: jnp.sqrt, 1: lambda x: x, 2: jnp.square}
-        return exact[exponent](x) if exponent in exact else _by_logarithm(x, exponent)
+        return _EXACT[exponent](x) if exponent in _EXACT else _by_logarithm(x, exponent)
     # A schedule ends at zero, where there is nothing to compute. Until then the branch keeps XLA
     # from computing powers again for every element of a gradient that they are a factor of, and
     # one long axis lets it use vectors where the last one is short.
@@ -64,6 +73,11 @@ class AbstractFamily(abc.ABC):
 
     def __post_init__(self):
         _errors.check_choice("scale_map", self.scale_map, _POSITIVE)
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether arrays may have further axes at their end, of rows that are treated alike."""
+        return False
 
     @abc.abstractmethod
     def num_raw(self, dim: int) -> int:
@@ -124,7 +138,7 @@ class AbstractFamily(abc.ABC):
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """Return one draw."""
 
-    def mean(self, params: LocationScale) -> Float[Array, " dim"]:
+    def mean(self, params: LocationScale) -> Float[Array, "dim *rows"]:
         """Return the expectation."""
         return params.mean
 
@@ -207,10 +221,14 @@ class AbstractLocationScale(AbstractFamily):
     def unit_sample(self, key: PRNGKeyArray, like: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Return independent draws at scale 1 in the shape and dtype of `like`."""
 
+    @property
+    def takes_rows(self) -> bool:
+        return True
+
     def num_raw(self, dim: int) -> int:
         return 2 * dim
 
-    def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
+    def constrain(self, raw: Float[Array, "raw *rows"], dim: int) -> LocationScale:
         # A split, not slices: its gradient is one concatenation, where slices would each be padded
         # with zeros and added up.
         mean, spread = jax.lax.split(raw, (dim, dim))
@@ -219,9 +237,11 @@ class AbstractLocationScale(AbstractFamily):
     def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
         return jnp.concatenate([params.mean, self.raw_positive(params.scale)])
 
-    def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
+    def log_prob(
+        self, params: LocationScale, y: Float[Array, "dim *rows"]
+    ) -> Float[Array, "*rows"]:
         z = (y - params.mean) / params.scale
-        return jnp.sum(self.unit_log_prob(z) - jnp.log(params.scale))
+        return jnp.sum(self.unit_log_prob(z) - jnp.log(params.scale), axis=0)
 
     def fisher_solve(
         self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
@@ -250,7 +270,7 @@ class AbstractLocationScale(AbstractFamily):
     def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
         return jnp.diag(self.variance(params))
 
-    def variance(self, params: LocationScale) -> Float[Array, " dim"]:
+    def variance(self, params: LocationScale) -> Float[Array, "dim *rows"]:
         return self.unit_variance * params.scale**2
 
     def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:

@@ -1,7 +1,8 @@
 """What an objective is, and how losses of rows become one number."""
 
-import abc
-from typing import Any
+import math
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,21 +10,73 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import _errors
-from .._conditions import Condition
+from .._conditions import Condition, spread
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
-from ..mixture import Mixture, log_joint
+from ..geometry import Logits
+from ..mixture import Mixture, below_top
+
+# Rows from which on, and components and targets up to which, it pays to put rows last.
+_MANY_ROWS, _FEW_COMPONENTS, _FEW_TARGETS = 64, 16, 4
 
 
-class AbstractObjective(abc.ABC):
-    """What to minimise: a value to report and the gradient that trains.
+class Prepared(NamedTuple):
+    """What an objective makes of a mixture before it sees a target.
 
-    An objective knows a `Mixture`, never a network. Its value is the negative log-likelihood of
-    each row, so that curves of different objectives compare, whatever gradient it sends back.
-    Objectives are frozen dataclasses of static settings, so that jit can key on them.
+    Attributes:
+        log_weights: Normalised log weights.
+        components: Parameters of the components.
+        surplus: By how much less log weights count in responsibilities, or None.
     """
 
-    @abc.abstractmethod
+    log_weights: Float[Array, "comp *rows"]
+    components: LocationScale
+    surplus: Float[Array, "comp *rows"] | None = None
+
+
+class AbstractObjective:
+    """What to minimise: a value to report and the gradient that trains.
+
+    An objective knows a mixture, never a network. Its value is the negative log-likelihood of
+    each row, so that curves of different objectives compare, whatever gradient it sends back.
+    Objectives are frozen dataclasses of static settings, so that jit can key on them.
+
+    It is written for one row, components first: `prepare` before a target is seen, `reduce` after.
+    Both also take further axes of rows at the end of all arrays. As they stand here they are the
+    plain likelihood. One that cannot be told row by row has its own `losses` instead.
+    """
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether `loss` says all there is: not so where a subclass has `losses` of its own."""
+        return type(self).losses is AbstractObjective.losses
+
+    def prepare(
+        self,
+        family: AbstractFamily,
+        logits: Logits,
+        components: LocationScale,
+        power: Power | None = None,
+    ) -> Prepared:
+        """Return what densities are made of, as `reduce` and the way back want it.
+
+        Args:
+            family: The distribution of the components.
+            logits: Unnormalised log weights.
+            components: Parameters of the components.
+            power: Overrides the objective's own strength, for schedules; objectives without a
+                strength ignore it.
+        """
+        del family, power
+        return Prepared(jax.nn.log_softmax(logits, axis=0), components)
+
+    def reduce(
+        self, joint: Float[Array, "comp *rows"], surplus: Float[Array, "comp *rows"] | None
+    ) -> Float[Array, "*rows"]:
+        """Return -log sum_k weight_k f_k(y), equation (3), of log(weight_k f_k(y))."""
+        del surplus
+        return -jax.nn.logsumexp(joint, axis=0)
+
     def losses(
         self,
         mixture: Mixture,
@@ -36,12 +89,50 @@ class AbstractObjective(abc.ABC):
         Args:
             mixture: Predicted densities.
             y: One target per row.
-            power: Overrides the objective's own strength, for schedules; objectives without a
-                strength ignore it.
+            power: Overrides the objective's own strength, for schedules.
             condition: Where rows share conditions, the mixture has a row for each condition, and
                 this says which of them each target belongs to. The gradient is the same as if the
                 mixture's rows had been repeated.
         """
+        if condition is not None:
+            return self._losses_by_condition(mixture, y, power, condition)
+        rows = jnp.broadcast_shapes(mixture.batch_shape, y.shape[:-1])
+        loss: Any = partial(self.loss, mixture.family, power=power)
+        parts = _spread_rows((mixture.logits, mixture.components), mixture.batch_shape, rows)
+        parts = (*parts, _spread_rows(y, y.shape[:-1], rows))
+        if _are_better_last(mixture, rows):
+            to_end = lambda leaf: jnp.moveaxis(leaf, range(len(rows)), range(-len(rows), 0))  # noqa: E731
+            return loss(*jax.tree.map(to_end, parts))
+        for _ in rows:
+            loss = jax.vmap(loss)
+        return loss(*parts)
+
+    def loss(
+        self,
+        family: AbstractFamily,
+        logits: Logits,
+        components: LocationScale,
+        y: Float[Array, "dim *rows"],
+        power: Power | None = None,
+    ) -> Float[Array, "*rows"]:
+        """Return the loss of one row, or of rows along further axes at the end of all arrays."""
+        prepared = self.prepare(family, logits, components, power)
+        density = jax.vmap(family.log_prob, in_axes=(0, None))(prepared.components, y)
+        return self._finish(prepared.log_weights, density, prepared.surplus)
+
+    def _losses_by_condition(self, mixture, y, power, condition):
+        family = mixture.family
+        prepare = jax.vmap(partial(self.prepare, family, power=power))
+        prepared = prepare(mixture.logits, mixture.components)
+        density = family.log_prob_by_condition(prepared.components, y, condition)
+        log_weights, surplus = jax.tree.map(
+            lambda leaf: spread(leaf, condition), (prepared.log_weights, prepared.surplus)
+        )
+        return jax.vmap(self._finish)(log_weights, density, surplus)
+
+    def _finish(self, log_weights, density, surplus):
+        top, joint = below_top(log_weights, density, axis=0)
+        return self.reduce(joint, surplus) - top
 
     def __call__(
         self,
@@ -75,13 +166,17 @@ def _compiled_losses(
     return objective.losses(mixture, y, power)
 
 
-def negative_log_likelihood(
-    family: AbstractFamily,
-    log_weights: Float[Array, "*batch comp"],
-    components: LocationScale,
-    y: Float[Array, "*rows dim"],
-    condition: Condition = None,
-) -> Float[Array, "*rows"]:
-    """Return -log sum_k weight_k f_k(y) of each row, equation (3)."""
-    top, joint = log_joint(family, log_weights, components, y, condition)
-    return -top - jax.nn.logsumexp(joint, axis=-1)
+def _are_better_last(mixture: Mixture, rows: tuple[int, ...]) -> bool:
+    """Tell whether it pays to turn arrays round so that their long last axis is that of rows.
+
+    Vector instructions want such an axis, and few components and targets make none.
+    """
+    few = mixture.n_components <= _FEW_COMPONENTS and mixture.dim <= _FEW_TARGETS
+    return few and math.prod(rows) >= _MANY_ROWS and mixture.family.takes_rows
+
+
+def _spread_rows(tree: Any, batch: tuple[int, ...], rows: tuple[int, ...]) -> Any:
+    """Return arrays that begin with `batch` as ones that begin with `rows`, broadcast."""
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (*rows, *leaf.shape[len(batch) :])), tree
+    )

@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 import jax
-from jaxtyping import Array, Float
 
 from .. import _defaults
-from .._conditions import Condition
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..families.base import power_of
 from ..geometry import AbstractMetric, Logits, TracedPower, natural, plain_logits
-from ..mixture import Mixture
-from .base import AbstractObjective, negative_log_likelihood
+from .base import AbstractObjective, Prepared
 
 
 @dataclass(frozen=True)
@@ -31,13 +28,12 @@ class VarianceWeights(AbstractMetric):
     ) -> tuple[Logits, LocationScale]:
         def weigh(params, grad):
             weight = power_of(self.family.variance(params), self.beta)
-            return jax.tree.map(
-                lambda leaf: leaf * weight.reshape(weight.shape + (1,) * (leaf.ndim - 1)), grad
+            inner = (1,) * (grad.scale.ndim - weight.ndim)
+            return LocationScale(
+                grad.mean * weight, grad.scale * weight.reshape(*weight.shape, *inner)
             )
 
-        for _ in logits.shape:
-            weigh = jax.vmap(weigh)
-        return plain_logits(logits, grads[0]), weigh(components, grads[1])
+        return plain_logits(logits, grads[0]), jax.vmap(weigh)(components, grads[1])
 
 
 @dataclass(frozen=True)
@@ -51,13 +47,11 @@ class BetaNLL(AbstractObjective):
 
     beta: float = _defaults.BETA
 
-    def losses(
+    def prepare(
         self,
-        mixture: Mixture,
-        y: Float[Array, "*rows dim"],
+        family: AbstractFamily,
+        logits: Logits,
+        components: LocationScale,
         power: Power | None = None,
-        condition: Condition = None,
-    ) -> Float[Array, "*rows"]:
-        metric = VarianceWeights(mixture.family, self.beta)
-        log_weights, components = natural(metric, mixture.logits, mixture.components)
-        return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
+    ) -> Prepared:
+        return Prepared(*natural(VarianceWeights(family, self.beta), logits, components))

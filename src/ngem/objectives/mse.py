@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._conditions import Condition, spread
-from .._types import Power
-from ..mixture import Mixture
+from .._conditions import spread
+from .._types import LocationScale, Power
+from ..families import AbstractFamily
+from ..geometry import Logits
 from .base import AbstractObjective
 
 
@@ -15,12 +17,17 @@ from .base import AbstractObjective
 class MSE(AbstractObjective):
     """Mean over target columns of (E[Y] - y)^2; its value is not a likelihood."""
 
-    def losses(
+    def loss(
         self,
-        mixture: Mixture,
-        y: Float[Array, "*rows dim"],
+        family: AbstractFamily,
+        logits: Logits,
+        components: LocationScale,
+        y: Float[Array, "dim *rows"],
         power: Power | None = None,
-        condition: Condition = None,
     ) -> Float[Array, "*rows"]:
-        mean = jnp.broadcast_to(spread(mixture.mean(), condition), y.shape)
-        return jnp.mean((mean - y) ** 2, axis=-1)
+        weights = jnp.expand_dims(jax.nn.softmax(logits, axis=0), 1)
+        mean = jnp.sum(weights * jax.vmap(family.mean)(components), axis=0)
+        return jnp.mean((mean - y) ** 2, axis=0)
+
+    def _losses_by_condition(self, mixture, y, power, condition):
+        return jnp.mean((spread(mixture.mean(), condition) - y) ** 2, axis=-1)

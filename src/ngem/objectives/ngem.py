@@ -7,11 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import _defaults, _errors
-from .._conditions import Condition, spread
-from .._types import Power
-from ..geometry import CompleteDataFisher, natural
-from ..mixture import Mixture, log_joint
-from .base import AbstractObjective, negative_log_likelihood
+from .._types import LocationScale, Power
+from ..families import AbstractFamily
+from ..geometry import CompleteDataFisher, Logits, natural
+from .base import AbstractObjective, Prepared
 
 
 @dataclass(frozen=True)
@@ -42,44 +41,44 @@ class NGEM(AbstractObjective):
     def __post_init__(self):
         _errors.check_fraction("flattening", self.flattening)
 
-    def losses(
+    def prepare(
         self,
-        mixture: Mixture,
-        y: Float[Array, "*rows dim"],
+        family: AbstractFamily,
+        logits: Logits,
+        components: LocationScale,
         power: Power | None = None,
-        condition: Condition = None,
-    ) -> Float[Array, "*rows"]:
+    ) -> Prepared:
         # A number known now is part of the compiled program; a scheduled one is an argument of it.
         known = self.power if power is None else power
         static = isinstance(known, int | float)
         metric = CompleteDataFisher(
-            mixture.family,
+            family,
             float(known) if static else self.power,
             self.logits_rule,
             self.damping,
             self.coordinates,
         )
         log_weights, components = natural(
-            metric, mixture.logits, mixture.components, None if static else jnp.asarray(known)
+            metric, logits, components, None if static else jnp.asarray(known)
         )
         if self.flattening == 0:
-            return negative_log_likelihood(mixture.family, log_weights, components, y, condition)
+            return Prepared(log_weights, components)
         surplus = jnp.asarray(self.flattening * known, log_weights.dtype) * log_weights
-        top, joint = log_joint(mixture.family, log_weights, components, y, condition)
-        return _guided(top, joint, spread(jax.lax.stop_gradient(surplus), condition))
+        return Prepared(log_weights, components, jax.lax.stop_gradient(surplus))
 
+    def reduce(
+        self, joint: Float[Array, "comp *rows"], surplus: Float[Array, "comp *rows"] | None
+    ) -> Float[Array, "*rows"]:
+        """Return the loss, with the gradient of one whose log weights are less by the surplus.
 
-def _guided(
-    top: Float[Array, "*rows"], joint: Float[Array, "*rows comp"], surplus: Float[Array, "..."]
-) -> Float[Array, "*rows"]:
-    """Return the losses, with the gradient of those whose log weights are less by the surplus.
-
-    That gradient, minus the flattened responsibilities, reaches the log weights as it is: with the
-    plain rule logits receive weight - responsibility, the weight that of the model itself.
-    """
-    guide = jax.nn.logsumexp(joint - jnp.broadcast_to(surplus, joint.shape), axis=-1)
-    losses = jax.lax.stop_gradient(-top - jax.nn.logsumexp(joint, axis=-1))
-    return losses - (guide - jax.lax.stop_gradient(guide))
+        That gradient, minus the flattened responsibilities, reaches the log weights as it is: with
+        the plain rule logits receive weight - responsibility, the weight that of the model itself.
+        """
+        value = super().reduce(joint, None)
+        if surplus is None:
+            return value
+        guide = super().reduce(joint - surplus, None)
+        return jax.lax.stop_gradient(value) + (guide - jax.lax.stop_gradient(guide))
 
 
 #: Ours for a power that falls to zero over training. Targets are taken to be of the order of one,

@@ -7,9 +7,6 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
-from .._conditions import Condition
-from .._types import Power
-from ..mixture import Mixture, log_joint
 from .base import AbstractObjective
 
 
@@ -21,18 +18,11 @@ class SGEM(AbstractObjective):
     because nGEM is built from it and because the paper compares the two.
     """
 
-    def losses(
-        self,
-        mixture: Mixture,
-        y: Float[Array, "*rows dim"],
-        power: Power | None = None,
-        condition: Condition = None,
+    def reduce(
+        self, joint: Float[Array, "comp *rows"], surplus: Float[Array, "comp *rows"] | None
     ) -> Float[Array, "*rows"]:
-        top, joint = log_joint(
-            mixture.family, mixture.log_weights, mixture.components, y, condition
-        )
-        resp = stop_gradient(jax.nn.softmax(joint, axis=-1))
+        resp = stop_gradient(jax.nn.softmax(joint, axis=0))
         # Where a responsibility is zero the log joint may be -inf, and 0 * -inf is not 0.
-        surrogate = -jnp.sum(jnp.where(resp > 0, resp * joint, 0.0), axis=-1)
-        value = -top - jax.nn.logsumexp(joint, axis=-1)
+        surrogate = -jnp.sum(jnp.where(resp > 0, resp * joint, 0.0), axis=0)
+        value = -jax.nn.logsumexp(joint, axis=0)
         return stop_gradient(value) + (surrogate - stop_gradient(surrogate))
