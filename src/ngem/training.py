@@ -43,7 +43,7 @@ _ROUNDS = 4
 _ORDER_BLOCK = 8192
 
 #: Rows from which on, and targets up to which, rows are the last axis of all arrays of a step.
-_MANY_ROWS, _FEW_TARGETS = 64, 32
+_MANY_ROWS, _FEW_TARGETS = 32, 32
 
 #: Streams of randomness within a run: the order of rows, and all that is drawn in a step.
 _ORDER, _NOISE = 0, 1
