@@ -388,16 +388,16 @@ def log_joint(
     components: LocationScale,
     y: Float[Array, "*rows dim"],
 ) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
-    """Return the largest log density of a row, and log(weight_k f_k(y)) less that.
-
-    Far from every component log densities are huge; were the weights added to them as they are,
-    they would drown in rounding, and with them the responsibilities.
-    """
+    """Return the largest log density of a row, and log(weight_k f_k(y)) less that."""
     return below_top(log_weights, over_rows(family.log_prob, components, y, event_rank=1), axis=-1)
 
 
 def below_top(log_weights: Array, log_density: Array, axis: int) -> tuple[Array, Array]:
-    """Return the largest log density along the components' axis, and the joint one less that."""
+    """Return the largest log density along the components' axis, and the joint one less that.
+
+    Far from every component log densities are huge; were the weights added to them as they are,
+    they would drown in rounding, and with them the responsibilities.
+    """
     top = jnp.max(jax.lax.stop_gradient(log_density), axis=axis, keepdims=True)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     joint = jnp.broadcast_to(log_weights, log_density.shape) + (log_density - top)
