@@ -327,22 +327,20 @@ class Mixture(eqx.Module):
         Rows then lie side by side, as vector instructions want them however few components there
         are, and nothing of the size of (rows, components) is made for an answer.
         """
-        rank = len(self.batch_shape)
+        batch = self.batch_shape
         parts = jax.tree.map(
-            lambda leaf: jnp.moveaxis(leaf, rank, 0), (self.weights, self.components)
+            lambda leaf: jnp.moveaxis(leaf, len(batch), 0), (self.weights, self.components)
         )
 
         def average(y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
-            rows = jnp.broadcast_shapes(self.batch_shape, y.shape[:-1])
-            y = jnp.broadcast_to(y, (*rows, *y.shape[-1:]))
+            rows = jnp.broadcast_shapes(batch, y.shape[:-1])
+            y = broadcast_rows(y, y.shape[:-1], rows)
             each = fn
             for _ in rows:
                 each = jax.vmap(each)
 
             def add(total, part):
-                weight, params = jax.tree.map(
-                    lambda leaf: jnp.broadcast_to(leaf, (*rows, *leaf.shape[rank:])), part
-                )
+                weight, params = broadcast_rows(part, batch, rows)
                 return total + weight * each(params, y), None
 
             dtype = jnp.result_type(y, *jax.tree.leaves(parts))
@@ -404,15 +402,19 @@ def below_top(log_weights: Array, log_density: Array, axis: int) -> tuple[Array,
     return top.squeeze(axis), joint
 
 
+def broadcast_rows(tree: Any, batch: tuple[int, ...], rows: tuple[int, ...]) -> Any:
+    """Return arrays that begin with the axes `batch` as ones that begin with `rows`."""
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (*rows, *leaf.shape[len(batch) :])), tree
+    )
+
+
 def over_rows(fn: Callable, components: LocationScale, value: Array, event_rank: int) -> Array:
     """Map fn(params, value) over the components of each row, broadcasting rows of either."""
-    batch, comp = components.mean.shape[:-2], components.mean.shape[-2]
+    batch = components.mean.shape[:-2]
     event = value.shape[value.ndim - event_rank :]
     rows = jnp.broadcast_shapes(batch, value.shape[: value.ndim - event_rank])
-    components = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (*rows, comp, *leaf.shape[len(batch) + 1 :])),
-        components,
-    )
+    components = broadcast_rows(components, batch, rows)
     fn = jax.vmap(fn, in_axes=(0, None))
     # One value for all is not spread over them: what fn makes of it alone is then made once.
     shared = value.ndim == event_rank

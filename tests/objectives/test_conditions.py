@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ngem.nn import mixture_mlp
-from ngem.objectives import NGEM, OBJECTIVES
+from ngem.objectives import NGEM, OBJECTIVES, AbstractObjective
 from ngem.training import Data, Plan, condense, fit
 
 from ..cases import FAMILIES, random_mixture
@@ -41,6 +41,20 @@ def test_losses_and_gradients_are_those_of_repeated_rows(family, dim, objective)
     ours, expected = measure(shared), measure(repeated)
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_an_objective_that_is_not_a_likelihood_is_asked_for_each_row():
+    """One of a user's own has `loss` and no more, and must not become a likelihood by sharing."""
+
+    class Distance(AbstractObjective):
+        def loss(self, family, logits, components, y, power=None):
+            return jnp.sum(jnp.abs(components.mean[0] - y), axis=0)
+
+    mixture = random_mixture(FAMILIES["diag"].family, KEY, batch=(3,))
+    y = jax.random.normal(KEY, (len(CONDITION), 2))
+    losses = Distance().losses(mixture, y, condition=CONDITION)
+    expected = np.abs(mixture.components.mean[CONDITION, 0] - y).sum(axis=1)
+    np.testing.assert_allclose(losses, expected, rtol=1e-12)
 
 
 def test_products_keep_single_precision_with_small_scales_far_from_zero():

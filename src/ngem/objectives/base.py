@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
 from .. import _errors
@@ -14,9 +15,9 @@ from .._conditions import Condition, spread
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..geometry import Logits
-from ..mixture import Mixture, below_top
+from ..mixture import Mixture, below_top, broadcast_rows
 
-# Rows from which on, and components and targets up to which, it pays to put rows last.
+# Rows from which on, and components and targets up to which, it pays to turn arrays round.
 _MANY_ROWS, _FEW_COMPONENTS, _FEW_TARGETS = 64, 16, 4
 
 
@@ -94,12 +95,13 @@ class AbstractObjective:
                 this says which of them each target belongs to. The gradient is the same as if the
                 mixture's rows had been repeated.
         """
-        if condition is not None:
+        if condition is not None and type(self).loss is AbstractObjective.loss:
             return self._losses_by_condition(mixture, y, power, condition)
+        mixture = jax.tree.map(lambda leaf: spread(leaf, condition), mixture)
         rows = jnp.broadcast_shapes(mixture.batch_shape, y.shape[:-1])
         loss: Any = partial(self.loss, mixture.family, power=power)
-        parts = _spread_rows((mixture.logits, mixture.components), mixture.batch_shape, rows)
-        parts = (*parts, _spread_rows(y, y.shape[:-1], rows))
+        parts = broadcast_rows((mixture.logits, mixture.components), mixture.batch_shape, rows)
+        parts = (*parts, broadcast_rows(y, y.shape[:-1], rows))
         if _are_better_last(mixture, rows):
             to_end = lambda leaf: jnp.moveaxis(leaf, range(len(rows)), range(-len(rows), 0))  # noqa: E731
             return loss(*jax.tree.map(to_end, parts))
@@ -121,6 +123,7 @@ class AbstractObjective:
         return self._finish(prepared.log_weights, density, prepared.surplus)
 
     def _losses_by_condition(self, mixture, y, power, condition):
+        """Prepare each condition once, and let the family find the cheapest way to densities."""
         family = mixture.family
         prepare = jax.vmap(partial(self.prepare, family, power=power))
         prepared = prepare(mixture.logits, mixture.components)
@@ -175,8 +178,8 @@ def _are_better_last(mixture: Mixture, rows: tuple[int, ...]) -> bool:
     return few and math.prod(rows) >= _MANY_ROWS and mixture.family.takes_rows
 
 
-def _spread_rows(tree: Any, batch: tuple[int, ...], rows: tuple[int, ...]) -> Any:
-    """Return arrays that begin with `batch` as ones that begin with `rows`, broadcast."""
-    return jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (*rows, *leaf.shape[len(batch) :])), tree
-    )
+def with_gradient_of(
+    other: Float[Array, "*rows"], value: Float[Array, "*rows"]
+) -> Float[Array, "*rows"]:
+    """Return a value that sends back the gradient of another one."""
+    return stop_gradient(value) + (other - stop_gradient(other))

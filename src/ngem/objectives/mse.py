@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._conditions import spread
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..geometry import Logits
@@ -28,6 +27,3 @@ class MSE(AbstractObjective):
         weights = jnp.expand_dims(jax.nn.softmax(logits, axis=0), 1)
         mean = jnp.sum(weights * jax.vmap(family.mean)(components), axis=0)
         return jnp.mean((mean - y) ** 2, axis=0)
-
-    def _losses_by_condition(self, mixture, y, power, condition):
-        return jnp.mean((spread(mixture.mean(), condition) - y) ** 2, axis=-1)

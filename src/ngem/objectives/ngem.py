@@ -10,7 +10,7 @@ from .. import _defaults, _errors
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
 from ..geometry import CompleteDataFisher, Logits, natural
-from .base import AbstractObjective, Prepared
+from .base import AbstractObjective, Prepared, with_gradient_of
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ class NGEM(AbstractObjective):
         value = super().reduce(joint, None)
         if surplus is None:
             return value
-        guide = super().reduce(joint - surplus, None)
-        return jax.lax.stop_gradient(value) + (guide - jax.lax.stop_gradient(guide))
+        return with_gradient_of(super().reduce(joint - surplus, None), value)
 
 
 #: Ours for a power that falls to zero over training. Targets are taken to be of the order of one,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
-from .base import AbstractObjective
+from .base import AbstractObjective, with_gradient_of
 
 
 @dataclass(frozen=True)
@@ -24,5 +24,4 @@ class SGEM(AbstractObjective):
         resp = stop_gradient(jax.nn.softmax(joint, axis=0))
         # Where a responsibility is zero the log joint may be -inf, and 0 * -inf is not 0.
         surrogate = -jnp.sum(jnp.where(resp > 0, resp * joint, 0.0), axis=0)
-        value = -jax.nn.logsumexp(joint, axis=0)
-        return stop_gradient(value) + (surrogate - stop_gradient(surrogate))
+        return with_gradient_of(surrogate, super().reduce(joint, None))
