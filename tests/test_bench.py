@@ -361,3 +361,5 @@ def test_rows_measured_before_may_be_kept(tmp_path):
     with pytest.raises(ValueError, match=r"these versions, got another jax; leave --keep out"):
         bench(["loss/K=1,D=1"])
     assert json.loads(out.read_text()) == found
+    with pytest.raises(ValueError, match=r"--keep needs a saved table .* got no --out"):
+        bench(["loss/K=1,D=1"], out=None)

@@ -125,9 +125,8 @@ class CompleteDataFisher(AbstractMetric):
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
         share = self._inverse_weights(logits, strength)
-        inner = lambda leaf: range(1, 1 + leaf.ndim - share.ndim)  # noqa: E731
         solved = jax.tree.map(
-            lambda leaf: leaf * jnp.expand_dims(share, tuple(inner(leaf))),
+            lambda leaf: leaf * jnp.expand_dims(share, tuple(range(1, 1 + leaf.ndim - share.ndim))),
             self.family.fisher_solve_each(components, grad_components, strength, self.coordinates),
         )
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved

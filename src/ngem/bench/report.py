@@ -51,7 +51,7 @@ def bench(
     """
     rows = choose(names, smoke=smoke)
     facts = machine()
-    earlier = _earlier(out, facts, smoke=smoke) if keep and out is not None else []
+    earlier = _earlier(out, facts, smoke=smoke) if keep else []
     pool = Local() if smoke else Processes()
     figures: list[Figure] = []
     with progress_bar(console, "rows", disable=not console.is_terminal) as progress:
@@ -115,18 +115,20 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _earlier(path: Path, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
+def _earlier(path: Path | None, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
     """Return the rows of a saved table, if they were measured under the same conditions."""
+    if path is None:
+        raise ValueError(
+            "--keep needs a saved table to keep rows of, got no --out; name its file by --out."
+        )
     if not path.exists():
         return []
-    found, here = load(path), {"machine": facts, "versions": _versions(), "smoke": smoke}
-    both = {part: {**found[part]} for part in ("machine", "versions")}
-    both["machine"].pop("load_at_start", None)
+    found = load(path)
     differing = [
         name
-        for part, values in both.items()
+        for part, values in (("machine", facts), ("versions", _versions()))
         for name, value in values.items()
-        if here[part].get(name, value) != value
+        if name != "load_at_start" and found[part].get(name, value) != value
     ]
     if differing or found["smoke"] != smoke:
         raise ValueError(
