@@ -19,7 +19,8 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from ngem import __version__, files
+from ngem import __version__
+from ngem import _files as files
 
 _FEATURES = 10
 _CHUNK = 1_000_000

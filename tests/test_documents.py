@@ -39,7 +39,7 @@ def test_readme_runs(index, capsys, monkeypatch, tmp_path):
         assert float(printed.split()[-1]) < 0.6
 
 
-@pytest.mark.parametrize("name", ["conformal", "metrics", "mixture", "objectives", "scorers"])
+@pytest.mark.parametrize("name", DOCTESTS)
 def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(f"ngem.{name}"))
     assert result.attempted > 0

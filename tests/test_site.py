@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from ngem import _settings
+from ngem.estimator import parameters
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -24,8 +24,8 @@ EPOCHS = 10
 @pytest.fixture(autouse=True)
 def _a_user_in_a_hurry(monkeypatch, tmp_path):
     """JAX as it comes, in float32, and few epochs where a page leaves their number open."""
-    whole = _settings.max_epochs
-    monkeypatch.setattr(_settings, "max_epochs", lambda *given: min(EPOCHS, whole(*given)))
+    whole = parameters.max_epochs
+    monkeypatch.setattr(parameters, "max_epochs", lambda *given: min(EPOCHS, whole(*given)))
     monkeypatch.chdir(tmp_path)
     with (
         jax.enable_x64(False),

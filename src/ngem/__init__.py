@@ -3,15 +3,17 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from . import _moved
+
 __version__ = "0.1.0"
 
 # Names are loaded on first use, so that importing ngem costs nothing but this file.
 _HOMES = {
-    "MDNRegressor": "sklearn",
-    "ConformalRegressor": "conformal",
-    "nll_scorer": "scorers",
-    "crps_scorer": "scorers",
-    "energy_scorer": "scorers",
+    "MDNRegressor": "estimator.regressor",
+    "ConformalRegressor": "estimator.conformal",
+    "nll_scorer": "estimator.scorers",
+    "crps_scorer": "estimator.scorers",
+    "energy_scorer": "estimator.scorers",
     "Mixture": "mixture",
     "gaussian_mixture": "mixture",
     "nll_loss": "objectives",
@@ -22,7 +24,11 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from .conformal import ConformalRegressor as ConformalRegressor
+    from .estimator.conformal import ConformalRegressor as ConformalRegressor
+    from .estimator.regressor import MDNRegressor as MDNRegressor
+    from .estimator.scorers import crps_scorer as crps_scorer
+    from .estimator.scorers import energy_scorer as energy_scorer
+    from .estimator.scorers import nll_scorer as nll_scorer
     from .families import FAMILIES as FAMILIES
     from .mixture import Mixture as Mixture
     from .mixture import gaussian_mixture as gaussian_mixture
@@ -30,10 +36,6 @@ if TYPE_CHECKING:
     from .objectives import get_objective as get_objective
     from .objectives import ngem_loss as ngem_loss
     from .objectives import nll_loss as nll_loss
-    from .scorers import crps_scorer as crps_scorer
-    from .scorers import energy_scorer as energy_scorer
-    from .scorers import nll_scorer as nll_scorer
-    from .sklearn import MDNRegressor as MDNRegressor
 
 __all__ = [
     "FAMILIES",
@@ -52,7 +54,12 @@ __all__ = [
 ]
 
 
+_moved.install()
+
+
 def __getattr__(name: str):
+    if name in _moved.MOVED:
+        return importlib.import_module(f"ngem.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'ngem' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"ngem.{_HOMES[name]}"), name)

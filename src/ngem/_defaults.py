@@ -27,3 +27,9 @@ SCHEDULED_COORDINATES = "variance"
 
 #: The smallest scale that a network can express.
 SCALE_FLOOR = 1e-6
+
+#: Coordinates of a scale in which its Fisher information can be taken. The paper takes the scale
+#: itself. In its logarithm, nearly a network's raw output, scales move fastest where small;
+#: in the variance slowest, so that components find their places before they narrow. Above one,
+#: "variance" goes on as the logarithm: there is nothing to wait for, and its square has no bound.
+COORDINATE_CHOICES = ("scale", "log_scale", "variance")

@@ -1,19 +1,14 @@
 """The `ngem` command: thin, and each subcommand imports what it needs when it runs."""
 
-import _thread
-import contextlib
-import errno
 import os
 import sys
-import threading
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from . import _machine
+from ._console import readable_errors, run_interruptible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +49,7 @@ def demo(
 
     Example: ngem demo --out out/demo
     """
-    with _readable_errors():
+    with readable_errors():
         from .demo import run_demo
 
         run_demo(out, epochs=epochs)
@@ -81,7 +76,7 @@ def reproduce(
 
     Example: ngem reproduce table1 fig4 --budget full
     """
-    with _readable_errors():
+    with readable_errors():
         from rich.console import Console
 
         from .repro import report
@@ -161,7 +156,7 @@ def fit(
 
     Example: ngem fit energy.csv --target heating,cooling --out energy.ngem
     """
-    with _readable_errors(debug=debug):
+    with readable_errors(debug=debug):
         settings = {
             "n_components": components,
             "hidden_sizes": _read_sizes(hidden),
@@ -171,7 +166,7 @@ def fit(
             "max_epochs": epochs,
         }
         _use_one_thread()
-        from . import table_commands as commands
+        from .tables import commands
 
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
@@ -211,8 +206,8 @@ def predict(
 
     Example: ngem predict energy.ngem new.csv --quantiles 0.05,0.5,0.95 --out predicted.csv
     """
-    with _readable_errors(debug=debug):
-        from . import table_commands as commands
+    with readable_errors(debug=debug):
+        from .tables import commands
 
         if as_json and out is None:
             raise ValueError("--json must come with --out, got both on standard output; add --out.")
@@ -244,8 +239,8 @@ def evaluate(
 
     Example: ngem evaluate energy.ngem test.csv --json
     """
-    with _readable_errors(debug=debug):
-        from . import table_commands as commands
+    with readable_errors(debug=debug):
+        from .tables import commands
 
         commands.evaluate(model, data, missing=missing, voice=commands.Voice(quiet, as_json))
 
@@ -266,8 +261,8 @@ def report(
 
     Example: ngem report energy.ngem test.csv --out report.html
     """
-    with _readable_errors(debug=debug):
-        from . import table_commands as commands
+    with readable_errors(debug=debug):
+        from .tables import commands
 
         voice = commands.Voice(quiet, as_json)
         commands.report(
@@ -303,9 +298,9 @@ def tune(
 
     Example: ngem tune energy.csv --target heating --budget 60s --out energy.ngem
     """
-    with _readable_errors(debug=debug):
+    with readable_errors(debug=debug):
         _use_one_thread()
-        from . import table_commands as commands
+        from .tables import commands
 
         settings = {"covariance": covariance, "objective": objective, "max_epochs": epochs}
         source = commands.Source(
@@ -352,7 +347,7 @@ def bench(
 
     Example: ngem bench step updates --out out/bench.json
     """
-    with _readable_errors():
+    with readable_errors():
         from rich.console import Console
 
         from .bench import report
@@ -369,8 +364,8 @@ def data_list() -> None:
 
     Example: ngem data list
     """
-    with _readable_errors():
-        from .data_command import show_list
+    with readable_errors():
+        from .datasets.commands import show_list
 
         show_list()
 
@@ -385,8 +380,8 @@ def data_fetch(
 
     Example: ngem data fetch energy yacht
     """
-    with _readable_errors():
-        from .data_command import fetch
+    with readable_errors():
+        from .datasets.commands import fetch
 
         fetch(names)
 
@@ -401,52 +396,10 @@ def data_verify(
 
     Example: ngem data verify mnist
     """
-    with _readable_errors():
-        from .data_command import verify
+    with readable_errors():
+        from .datasets.commands import verify
 
         verify(names or [])
-
-
-#: Which extra installs what a command may miss; for all else it is that of tables.
-_EXTRAS = {"matplotlib": "plot", "pooch": "data", "requests": "data", "torch": "torch"}
-
-
-#: What a shell expects of a command that Ctrl-C ended.
-_INTERRUPTED = 130
-
-
-@contextlib.contextmanager
-def _readable_errors(*, debug: bool = False) -> Iterator[None]:
-    """Turn an error that is the user's to mend into one paragraph and a failing exit."""
-    from .datasets import DataError
-
-    try:
-        yield
-    except (DataError, ValueError, OSError, ModuleNotFoundError) as error:
-        if debug:
-            traceback.print_exc()
-        typer.echo(f"Error: {_explain(error)}", err=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        if debug:
-            traceback.print_exc()
-        typer.echo("Interrupted.", err=True)
-        raise typer.Exit(_INTERRUPTED) from error
-
-
-def _explain(error: Any) -> str:
-    """Return what an error means to someone who only runs the command."""
-    if isinstance(error, ModuleNotFoundError):
-        extra = _EXTRAS.get((error.name or "").split(".")[0], "tables")
-        return (
-            f"this command needs {error.name}, which is not installed: pip install 'ngem[{extra}]'."
-        )
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (
-            "the disk is full, with no room for the file to be written; an old one of that name is "
-            "as it was; make room, or choose another disk with --out."
-        )
-    return str(error)
 
 
 def main() -> None:
@@ -455,21 +408,4 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] != ["bench"]:  # which measures compiling, too, and must not find it done
         _machine.keep_compiled_programs()
-    sys.unraisablehook = _hear_again
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == _INTERRUPTED:
-            # JAX may still be computing, and an interpreter that is torn down under it crashes.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(_INTERRUPTED)
-        raise
-
-
-def _hear_again(lost: Any) -> None:
-    """Repeat a Ctrl-C that came while Python could not raise, as in the garbage collector."""
-    if lost.exc_type is KeyboardInterrupt:
-        threading.Timer(0.1, _thread.interrupt_main).start()
-    else:
-        sys.__unraisablehook__(lost)
+    run_interruptible(app)

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from . import datasets, plotting
+from ._console import progress_bar
 from .objectives import NGEM, NLL
 from .repro import two_gaussians, two_sinusoids
-from .repro.report import progress_bar
 
 # The paper's strength, with our unbiased logits: what the picture compares with is its Figs. 2, 5.
 # Scales are learned as they are there, so that they are their own coordinates.

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from . import _defaults, _errors
-from ._choices import COORDINATES, check_not_negative
+from ._defaults import COORDINATE_CHOICES
 from ._types import LocationScale, Power
 from .families import AbstractFamily, power_of
 
@@ -100,7 +100,7 @@ class CompleteDataFisher(AbstractMetric):
         damping: Weights are inverted as (weight + damping) / (1 + damping), so that a component
             which the network has all but given up takes a step of at most about damping^-power
             times its own.
-        coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATES`.
+        coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATE_CHOICES`.
     """
 
     family: AbstractFamily
@@ -110,9 +110,9 @@ class CompleteDataFisher(AbstractMetric):
     coordinates: str = "scale"
 
     def __post_init__(self):
-        _errors.check_choice("coordinates", self.coordinates, COORDINATES)
+        _errors.check_choice("coordinates", self.coordinates, COORDINATE_CHOICES)
         _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
-        check_not_negative("damping", self.damping, _defaults.DAMPING)
+        _errors.check_not_negative("damping", self.damping, _defaults.DAMPING)
 
     def solve(
         self,

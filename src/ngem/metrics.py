@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from . import _errors
-from .mixture import Mixture
+from .mixture import Mixture, checks
 
 #: Numbers that a block of `energy_score` may keep at a time.
 _BUDGET = 2**22
@@ -71,7 +71,7 @@ def crps(mixture: Mixture, y: Any) -> np.ndarray:
     >>> print(crps(mixture, [0.0]).round(3))
     [0.234]
     """
-    _errors.check_one_dimensional("crps", mixture.dim)
+    checks.check_one_dimensional("crps", mixture.dim)
     return np.asarray(mixture.crps(_read(mixture, y)))
 
 
@@ -116,7 +116,7 @@ def pit(mixture: Mixture, y: Any) -> np.ndarray:
     Uniform on (0, 1) where the densities are true: a heap in the middle says that they are too
     wide, heaps at the ends that they are too narrow, a slope that they are shifted.
     """
-    _errors.check_one_dimensional("cdf", mixture.dim)
+    checks.check_one_dimensional("cdf", mixture.dim)
     return np.asarray(mixture.cdf(_read(mixture, y)))
 
 
@@ -295,7 +295,7 @@ def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
         )
     _errors.check_finite("y", values)
     targets = jnp.asarray(values)
-    _errors.check_target(batch, mixture.dim, targets)
+    checks.check_target(batch, mixture.dim, targets)
     return targets
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, linalg
 
-from ngem._choices import COORDINATES
+from ngem._defaults import COORDINATE_CHOICES
 from ngem._types import LocationScale
 from ngem.families import DiagonalGaussian, FullGaussian, Logistic
 from ngem.geometry import CompleteDataFisher
@@ -151,7 +151,7 @@ def test_full_covariance_solve_in_coordinates_of_the_log_scale(power):
         np.testing.assert_array_equal(solved, np.eye(len(solved)))
 
 
-@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("coordinates", COORDINATE_CHOICES)
 def test_coordinates_of_full_and_diagonal_agree_on_diagonal_factors(coordinates):
     params = random_params(DiagonalGaussian(), 3, KEY)
     grad = random_params(DiagonalGaussian(), 3, jax.random.fold_in(KEY, 1))
@@ -189,7 +189,7 @@ def test_full_covariance_solve_between_the_ends(power):
 def test_power_zero_changes_not_one_bit(case):
     params = random_params(case.family, case.dim, KEY)
     grad = random_params(case.family, case.dim, jax.random.fold_in(KEY, 1))
-    for power, coordinates in itertools.product((0, 0.0, jnp.array(0.0)), COORDINATES):
+    for power, coordinates in itertools.product((0, 0.0, jnp.array(0.0)), COORDINATE_CHOICES):
         solved = case.family.fisher_solve(params, grad, power, coordinates)
         assert all(np.array_equal(a, b) for a, b in zip(solved, grad, strict=True))
 

@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from ngem._types import LocationScale
-from ngem.conversion import _body
+from ngem.estimator.to_torch import _body
 from ngem.families import DiagonalGaussian, FullGaussian
 from ngem.mixture import Mixture
 from ngem.nn import mixture_mlp

@@ -107,7 +107,7 @@ def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -
 
     It answers seconds, None where the goal was not reached, and the likelihood at the end.
     """
-    from ..sklearn import MDNRegressor
+    from ..estimator.regressor import MDNRegressor
 
     task, seeds = table(data, rows), itertools.count()
 

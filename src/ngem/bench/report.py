@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from .. import __version__
+from .._console import markdown, progress_bar
 from .._machine import available_cores
-from ..repro.report import markdown, progress_bar
 from .measure import Figure, measure
 from .rows import ROWS, choose
 from .workers import Local, Processes

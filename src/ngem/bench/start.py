@@ -19,7 +19,7 @@ def _raise_at_once(progress) -> None:
 
 def first_epoch(rows: int, features: int) -> None:
     """Fit a default estimator until its first epoch is over."""
-    from ..sklearn import MDNRegressor
+    from ..estimator.regressor import MDNRegressor
 
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((rows, features)), rng.standard_normal(rows)

@@ -15,6 +15,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._errors import DataError
+
 DATA_DIR = "NGEM_DATA_DIR"
 RETRIES = 3
 TIMEOUT = 30.0  # seconds without a byte
@@ -24,10 +26,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 # Told how many bytes of the file have come so far.
 Report = Callable[[int], None]
-
-
-class DataError(RuntimeError):
-    """A data file that is missing, damaged or cannot be fetched."""
 
 
 class Entry(NamedTuple):

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import _defaults, _errors
-from .._conditions import spread
 from .._types import LocationScale, Power
+from .conditions import spread
 
 # Far outside the data a network extrapolates without limit. Up to exp(40) the square of a scale
 # is still finite in single precision, so a prediction there is wide rather than NaN.
@@ -121,8 +121,8 @@ class AbstractFamily(abc.ABC):
             params: Parameters of the component.
             grad: Gradient with respect to them.
             power: Strength, 0 to 1.
-            coordinates: Those in which F is taken, one of `_choices.COORDINATES`. The result is a
-                gradient with respect to `scale` again, so that nothing downstream needs to know.
+            coordinates: Those in which F is taken, a name in `COORDINATE_CHOICES`. The result is
+                a gradient with respect to `scale` again, so that nothing downstream needs to know.
         """
 
     def fisher_solve_each(

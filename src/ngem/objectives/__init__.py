@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from .. import _defaults, _errors
 from .._types import Power
-from ..mixture import gaussian_mixture
+from ..mixture import checks, gaussian_mixture
 from .base import AbstractObjective
 from .beta_nll import BetaNLL
 from .mse import MSE
@@ -85,7 +85,7 @@ def ngem_loss(
     >>> float(jax.grad(loss)(mean)[0, 0, 0])  # mean - y: the variance has cancelled
     -1.0
     """
-    _errors.check_fraction("power", 0.0 if power is None else power)
+    checks.check_known_fraction("power", 0.0 if power is None else power)
     objective = NGEM(coordinates=coordinates, flattening=flattening)
     return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 

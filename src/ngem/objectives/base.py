@@ -10,12 +10,11 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
-from .. import _errors
-from .._conditions import Condition, spread
 from .._types import LocationScale, Power
 from ..families import AbstractFamily
+from ..families.conditions import Condition, spread
 from ..geometry import Logits
-from ..mixture import Mixture, below_top, broadcast_rows
+from ..mixture import Mixture, below_top, broadcast_rows, checks
 
 # Rows from which on, and components and targets up to which, it pays to turn arrays round.
 _MANY_ROWS, _FEW_COMPONENTS, _FEW_TARGETS = 64, 16, 4
@@ -146,14 +145,14 @@ class AbstractObjective:
         power: Power | None = None,
     ) -> Float[Array, ""]:
         """Return the mean loss over rows, weighted if `weights` are given."""
-        (y,) = _errors.as_float_arrays(y=y)
-        y = y.astype(_errors.widest(y.dtype, mixture.logits.dtype))
-        rows = _errors.check_target(mixture.batch_shape, mixture.dim, y)
+        (y,) = checks.as_float_arrays(y=y)
+        y = y.astype(checks.widest(y.dtype, mixture.logits.dtype))
+        rows = checks.check_target(mixture.batch_shape, mixture.dim, y)
         losses = _compiled_losses(self, mixture, y, power)
         if weights is None:
             return jnp.mean(losses)
-        (share,) = _errors.as_float_arrays(weights=weights)
-        _errors.check_weights(rows, share)
+        (share,) = checks.as_float_arrays(weights=weights)
+        checks.check_weights(rows, share)
         share = share.astype(losses.dtype)
         return jnp.sum(share * losses) / jnp.sum(share)
 

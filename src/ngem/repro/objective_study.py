@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import datasets, training
+from ..estimator.preprocessing import fit_scaling, no_scaling
 from ..families import DiagonalGaussian
 from ..mixture import gaussian_mixture
 from ..nn import MixtureNetwork, initialise_head, mixture_mlp
 from ..objectives import NGEM, OBJECTIVES, AbstractObjective
-from ..preprocessing import fit_scaling, no_scaling
 from .regression import mean_crps
 from .store import Unit, rounded
 from .two_gaussians import true_density

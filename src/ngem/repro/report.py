@@ -3,13 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
-from .. import files
+from .. import _files
+from .._console import markdown, progress_bar
 from . import objective_tables, runner
 from .figures import FIGURES
 from .spec import BUDGETS, Spec, ids, load
@@ -82,8 +81,8 @@ def write(
         "budget": spec.budget,
         "claims": [{**c._asdict(), "holds": bool(c.holds)} for c in claims],
     }
-    files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
-    files.replace(folder / "report.md", ("\n".join(lines) + "\n").encode())
+    _files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
+    _files.replace(folder / "report.md", ("\n".join(lines) + "\n").encode())
     return folder / "report.md"
 
 
@@ -119,19 +118,6 @@ def _judged(spec: Spec) -> bool:
     return spec.budget != BUDGETS[0]
 
 
-def progress_bar(console: Console, unit: str, **settings: Any) -> Progress:
-    """Return a bar that counts in some unit and tells the time left."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(),
-        console=console,
-        **settings,
-    )
-
-
 def _run(spec: Spec, out: Path, workers: int, console: Console) -> Results:
     with progress_bar(console, "runs", disable=not console.is_terminal) as progress:
         task = progress.add_task(spec.runs, total=None)
@@ -155,9 +141,3 @@ def _rich(table: Table) -> RichTable:
 def _verdict(claim: Claim) -> str:
     word = "[green]holds[/green]" if claim.holds else "[red]fails[/red]"
     return f"{word}  {claim.text}\n       paper: {claim.paper}; ours: {claim.ours}"
-
-
-def markdown(table: Table) -> list[str]:
-    """Return the lines of a table, its first row as head."""
-    line = lambda cells: "| " + " | ".join(cells) + " |"  # noqa: E731
-    return [line(table[0]), "|" + "---|" * len(table[0]), *map(line, table[1:])]

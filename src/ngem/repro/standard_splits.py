@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from .. import training
 from ..datasets import load_uci, random_split, uci_splits
 from ..datasets.uci import SOURCES
+from ..estimator.preprocessing import fit_scaling
 from ..nn import mixture_mlp
 from ..objectives import OBJECTIVES
-from ..preprocessing import fit_scaling
 from .regression import scores
 from .store import Unit, rounded
 

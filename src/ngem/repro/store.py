@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from .. import __version__, files
+from .. import __version__, _files
 
 Unit = dict[str, Any]
 
@@ -48,7 +48,7 @@ class Results:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lines = ",\n".join(json.dumps(run) for run in self.runs)
             head = json.dumps(self._head, indent=1).removesuffix("\n}")
-            files.replace(self.path, f'{head},\n "runs": [\n{lines}\n]}}\n'.encode())
+            _files.replace(self.path, f'{head},\n "runs": [\n{lines}\n]}}\n'.encode())
 
     def select(self, **where: Any) -> list[dict[str, Any]]:
         """Return results whose unit has these values, in the order of seeds."""

@@ -7,7 +7,7 @@ is not positive gives a loss of NaN instead, never a plausible number.
 import torch
 from torch import Tensor
 
-from .._choices import check_choice as check_choice
+from .._errors import check_choice as check_choice
 
 _EXACT = ({torch.float32}, {torch.float64})
 

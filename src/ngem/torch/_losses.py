@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._choices import COORDINATES
+from .._defaults import COORDINATE_CHOICES
 from . import _checks
 from ._gradient import MixtureNLL
 from ._schedule import PowerSchedule
@@ -23,7 +23,7 @@ class Preconditioner(NamedTuple):
         damping: Weights are inverted as (weight + damping) / (1 + damping).
         beta: If not None, gradients are multiplied by variance^beta instead.
         coordinates: Coordinates of the scale in which F_k is taken: "scale" is the paper's,
-            see `_choices.COORDINATES`.
+            see `_defaults.COORDINATE_CHOICES`.
         flattening: Responsibilities are reckoned as of weight^(1 - flattening * power).
     """
 
@@ -99,7 +99,7 @@ def mixture_loss(
         flattening = power.flattening if flattening is None else flattening
         coordinates = power.coordinates if coordinates is None else coordinates
     if coordinates is not None:
-        _checks.check_choice("coordinates", coordinates, COORDINATES)
+        _checks.check_choice("coordinates", coordinates, COORDINATE_CHOICES)
         preconditioner = preconditioner._replace(coordinates=coordinates)
     if flattening is not None:
         preconditioner = preconditioner._replace(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._choices import COORDINATES
+from .._defaults import COORDINATE_CHOICES
 from . import _checks
 
 
@@ -55,7 +55,7 @@ class PowerSchedule(nn.Module):
         self.end = _checks.check_fraction("end", end)
         self.share = share
         self.flattening = _checks.check_fraction("flattening", flattening)
-        self.coordinates = _checks.check_choice("coordinates", coordinates, COORDINATES)
+        self.coordinates = _checks.check_choice("coordinates", coordinates, COORDINATE_CHOICES)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
         self.register_buffer("power", torch.tensor(float(start)))
 

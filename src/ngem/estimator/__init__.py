@@ -1,0 +1,4 @@
+"""What scikit-learn users touch: the estimator, its predictions, files and scorers.
+
+The public names are loaded by `ngem` itself: `ngem.MDNRegressor`, `ngem.ConformalRegressor`.
+"""

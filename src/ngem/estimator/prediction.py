@@ -1,0 +1,285 @@
+"""A trained network with its units: predictions for any number of rows in bounded memory.
+
+Rows go through the network in blocks of a fixed size, so that one program is compiled for each
+kind of prediction and shape of model, whatever the number of rows. The network works in
+standardised units and single precision; results return to the user's units in double precision
+on the host.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._types import LocationScale
+from ..mixture import Mixture
+from ..mixture.blocks import over_blocks, padded
+from ..nn import MixtureNetwork
+from ..training import apply
+from .preprocessing import Inputs, Scaling
+
+#: Rows in a block: the lower for a handful of rows, which should not wait for thousands.
+_FEW, _MANY = 256, 8192
+
+#: Numbers that a program may keep at a time; a block has fewer rows where each needs many.
+_BUDGET = 2**24
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network, and how a user's features and targets relate to its inputs and outputs.
+
+    Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
+    units, of the asked dtype, and begin with the axis of rows.
+    """
+
+    network: MixtureNetwork
+    inputs: Inputs
+    targets: Scaling
+
+    def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the conditional mean, (rows, dim)."""
+        return self._stream(_mean, x, finish=self.targets.backward, dtype=dtype)
+
+    def quantiles(self, x: np.ndarray, q: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the quantiles of each target column by itself, (rows, q, dim)."""
+        numbers = 8 * self.network.dim * self.network.n_components
+        # One probability at a time, so that one program does for any number of them.
+        found = [
+            self._stream(
+                _quantile,
+                x,
+                shared=(jnp.asarray(level, jnp.float32),),
+                finish=self.targets.backward,
+                dtype=dtype,
+                numbers=numbers,
+            )
+            for level in q
+        ]
+        return np.stack(found, axis=1)
+
+    def interval(
+        self, x: np.ndarray, coverage: float, kind: str, dtype: Any = np.float64
+    ) -> np.ndarray:
+        """Return regions of each target column by itself, (rows, dim, pieces, 2)."""
+        if kind == "equal-tailed":
+            tails = np.array([0.5 - coverage / 2, 0.5 + coverage / 2])
+            return np.moveaxis(self.quantiles(x, tails, dtype), 1, -1)[:, :, None]
+
+        def to_user(part: np.ndarray) -> np.ndarray:
+            return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
+
+        # A highest-density region looks at all components on a grid of points around each, again
+        # and again; more than a few rows at a time would not stay in the processor's cache.
+        return self._stream(
+            _highest_density,
+            x,
+            shared=(jnp.asarray(coverage, jnp.float32),),
+            finish=to_user,
+            dtype=dtype,
+            numbers=_BUDGET // _FEW,
+        )
+
+    def sample(
+        self, x: np.ndarray, n_samples: int, key: PRNGKeyArray, dtype: Any = np.float64
+    ) -> np.ndarray:
+        """Return independent draws, (rows, n_samples, dim)."""
+        return self._stream(
+            _sample,
+            x,
+            np.arange(len(x), dtype=np.uint32),
+            shared=(key, n_samples),
+            finish=self.targets.backward,
+            dtype=dtype,
+            numbers=4 * n_samples * self.network.dim * self.network.n_components,
+        )
+
+    def log_prob(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the joint log density of each row's targets, (rows,)."""
+        offset = self.targets.log_volume
+        scaled = self.targets.forward(y)
+        return self._stream(
+            _log_prob, x, scaled, finish=lambda part: part.astype(float) - offset, dtype=dtype
+        )
+
+    def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the distribution function of each target column at its value, (rows, dim)."""
+        return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",), dtype=dtype)
+
+    def crps(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the continuous ranked probability score of each target column, (rows, dim)."""
+        return self._stream(
+            _of_marginals,
+            x,
+            self.targets.forward(y),
+            shared=("crps",),
+            finish=lambda part: part.astype(float) * self.targets.scale,
+            dtype=dtype,
+        )
+
+    def region_mass(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
+        scaled = self.targets.forward(y)
+        return self._stream(
+            _of_marginals,
+            x,
+            scaled,
+            shared=("region_mass",),
+            dtype=dtype,
+            numbers=_BUDGET // _FEW,
+        )
+
+    def sampled_region_mass(
+        self, x: np.ndarray, y: np.ndarray, n_samples: int, key: PRNGKeyArray
+    ) -> np.ndarray:
+        """Return the share of draws whose joint density is at least that of y, (rows,)."""
+        return self._stream(
+            _sampled_region_mass,
+            x,
+            self.targets.forward(y),
+            np.arange(len(x), dtype=np.uint32),
+            shared=(key, n_samples),
+            numbers=4 * n_samples * self.network.dim * self.network.n_components,
+        )
+
+    def mixture(self, x: np.ndarray, dtype: Any = np.float64) -> Mixture:
+        """Return the mixtures of all rows at once, in JAX's precision."""
+
+        def to_user(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            logits, mean, scale = part
+            # With a full covariance the rows of the Cholesky factor belong to the columns of y.
+            stretch = self.targets.scale if scale.ndim == 3 else self.targets.scale[:, None]
+            return logits, self.targets.backward(mean), stretch * scale
+
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        parts = self._stream(_parameters, x, finish=to_user, dtype=dtype)
+        logits, mean, scale = map(jnp.asarray, parts)
+        return Mixture(logits, LocationScale(mean, scale), self.network.family)
+
+    def facts(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return entropy of weights, responsibilities and standardised log density of each row."""
+        return self._stream(_facts, x, self.targets.forward(y))
+
+    def _stream(
+        self,
+        program: Callable,
+        x: np.ndarray,
+        *per_row: np.ndarray,
+        shared: tuple = (),
+        finish: Callable[[Any], Any] = lambda part: part,
+        dtype: Any = np.float64,
+        numbers: int = 1,
+    ) -> Any:
+        """Run a program over blocks of rows and join what it returns, in the user's units."""
+        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
+
+        def one(rows: slice) -> Any:
+            block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
+            result = program(self.network, *(padded(array, size) for array in block), *shared)
+            part = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(block[0])], result)
+            return jax.tree.map(lambda leaf: leaf.astype(dtype), finish(part))
+
+        return over_blocks(one, len(x), size)
+
+
+def _block_size(n_rows: int, numbers: int) -> int:
+    """Return how many rows to take at a time, one of few sizes so that programs are shared."""
+    affordable = max(1, _BUDGET // numbers)
+    return min(_FEW if n_rows <= _FEW else _MANY, 2 ** (affordable.bit_length() - 1))
+
+
+# The programs: compiled once for each structure of network, at the level of the module so that
+# models of one structure share them.
+
+
+@eqx.filter_jit
+def _mean(network: MixtureNetwork, x: Float[Array, "batch inputs"]) -> Array:
+    return apply(network, x).mean()
+
+
+@eqx.filter_jit
+def _parameters(network: MixtureNetwork, x: Float[Array, "batch inputs"]):
+    mixture = apply(network, x)
+    return mixture.logits, *mixture.components
+
+
+@eqx.filter_jit
+def _log_prob(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> Float[Array, " batch"]:
+    return apply(network, x).log_prob(y)
+
+
+@eqx.filter_jit
+def _facts(network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]):
+    mixture = apply(network, x)
+    return mixture.weight_entropy(), mixture.responsibilities(y), mixture.log_prob(y)
+
+
+@eqx.filter_jit
+def _quantile(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], q: Float[Array, ""]
+) -> Float[Array, "batch dim"]:
+    return _marginals(apply(network, x)).quantile(q)
+
+
+@eqx.filter_jit
+def _highest_density(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
+) -> Float[Array, "batch dim pieces 2"]:
+    return _marginals(apply(network, x)).interval(coverage, "hdr")
+
+
+@eqx.filter_jit
+def _of_marginals(
+    network: MixtureNetwork,
+    x: Float[Array, "batch inputs"],
+    y: Float[Array, "batch dim"],
+    name: str,
+) -> Float[Array, "batch dim"]:
+    """Return what a method of one-dimensional mixtures says of each target."""
+    return getattr(_marginals(apply(network, x)), name)(y[..., None])
+
+
+@eqx.filter_jit
+def _sampled_region_mass(
+    network: MixtureNetwork,
+    x: Float[Array, "batch inputs"],
+    y: Float[Array, "batch dim"],
+    number: Array,
+    key: PRNGKeyArray,
+    n_samples: int,
+) -> Float[Array, " batch"]:
+    mixture = apply(network, x)
+    draws = mixture.sample(jax.random.fold_in(key, number[0]), (n_samples,))
+    higher = mixture.log_prob(draws) >= mixture.log_prob(y)[None]
+    return jnp.mean(higher, axis=0, dtype=y.dtype)
+
+
+@eqx.filter_jit
+def _sample(
+    network: MixtureNetwork,
+    x: Float[Array, "batch inputs"],
+    number: Array,
+    key: PRNGKeyArray,
+    n_samples: int,
+) -> Float[Array, "batch draws dim"]:
+    # One key for each block, by the number of its first row; one for each row compiles slowly.
+    draws = apply(network, x).sample(jax.random.fold_in(key, number[0]), (n_samples,))
+    return jnp.moveaxis(draws, 0, 1)
+
+
+def _marginals(mixture: Mixture) -> Mixture:
+    """Return the one-dimensional mixtures of all target columns, (rows, dim)."""
+    columns = [mixture.marginal(column) for column in range(mixture.dim)]
+    joined = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns)
+    mean, scale = joined.components
+    # Far outside, means are huge; what lies between two floats there would hide from any search.
+    spacing = (4 * jnp.finfo(mean.dtype).eps).astype(mean.dtype) * jnp.abs(mean)
+    components = LocationScale(mean, jnp.maximum(scale, spacing.reshape(scale.shape)))
+    return Mixture(joined.logits, components, joined.family)

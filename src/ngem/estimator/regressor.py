@@ -1,0 +1,561 @@
+"""The estimator: a mixture density network behind scikit-learn's interface."""
+
+import hashlib
+import numbers
+import os
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .. import _errors, training
+from ..mixture import Mixture
+from ..training.callbacks import ProgressBar
+from ..training.checkpoints import Checkpoint
+from . import model_file, parameters
+from .diagnostics import diagnose
+from .prediction import Model
+from .preprocessing import Table, check_numeric, fit_inputs, fit_scaling, no_scaling, split_rows
+from .schema import Schema
+
+_FLOATS = (np.float64, np.float32)
+
+_ENCODE = (
+    "encode them first, for example with a ColumnTransformer and a OneHotEncoder in a Pipeline"
+)
+_CONVERT = "a regressor predicts numbers, try y.astype(float)"
+
+
+class MDNRegressor(RegressorMixin, BaseEstimator):
+    """Predicts a distribution: a neural network whose output is a mixture for each row.
+
+    Features and targets are standardised inside; everything that goes in or comes out is in the
+    user's units. Training and predicting run in single precision, the change of units in double.
+
+    Args:
+        n_components: Components of the mixture.
+        hidden_sizes: Widths of the hidden layers.
+        activation: "gelu", "relu", "silu" or "tanh".
+        covariance: "diag", "full" for targets that are correlated within a component, or
+            "logistic" for independent components with heavier tails.
+        objective: "ngem", "nll" or another name in `ngem.OBJECTIVES`, or an objective.
+        power: Strength of the natural gradient: "auto", a number from 0 (plain likelihood) to 1
+            (the paper's), (start, end, share of training) for a linear schedule, or None for the
+            objective's own.
+        optimizer: "adam", "adamw", "sgd", "muon", "soap", "kfac", or an optax transformation,
+            which then carries its own learning rate.
+        learning_rate: Peak learning rate; None is the optimizer's default.
+        batch_size: Rows per step.
+        max_epochs: Passes over the data at most; None is about 10,000 steps, in 40 to 1,000 passes.
+        early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the
+            best parameters.
+        validation_fraction: Share of rows to hold out, at least ten rows or a third. With fewer
+            than 15 rows none are, and training runs to the end.
+        patience: Epochs without improvement before stopping; None is a fifth of `max_epochs`.
+        scale_inputs: Standardise features.
+        scale_targets: Standardise targets.
+        init: "random", or "kmeans" to start at clusters of the targets.
+        network: An Equinox module or function from one row to raw outputs, instead of an MLP;
+            needs init="random". It returns `MixtureNetwork.num_raw` numbers.
+        separate_networks: One network for the weights and one for the components.
+        dropout: Share of hidden units to drop while training.
+        layer_norm: Normalise hidden layers.
+        weight_decay: Decoupled decay of weight matrices; None is the optimizer's default.
+        clip_norm: Largest norm of a gradient, or None.
+        learning_rate_schedule: "cosine" or "constant".
+        warmup: Share of training during which the learning rate rises from zero.
+        ema: Decay of a moving average of parameters to predict with, or None.
+        scale_floor: Smallest scale of a component, in units of the standardised target.
+        missing: "error", or "impute" to replace NaN in features by the column's median and tell
+            the network where that happened. Targets must be complete.
+        callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
+            are closed when the fit ends.
+        checkpoint: File to save progress in and to resume from; needs an integer random_state.
+        random_state: Seed of initialisation, held-out rows and batches.
+        verbose: 1 shows a progress bar where there is a terminal.
+
+    Attributes:
+        model_: The trained network and its units.
+        history_: "train_nll" and "validation_nll" of each epoch, mean negative log-likelihoods in
+            standardised units; add `diagnostics_["nll_offset"]` for the user's.
+        diagnostics_: See `ngem.estimator.diagnostics.diagnose`, and how many steps were skipped.
+        n_iter_: Epochs run.
+        best_epoch_: Index in `history_` of the parameters that were kept.
+        n_outputs_: Number of target columns.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, if the features came as a table with names.
+        table_: How columns of a file become features, if `ngem fit` made this model; else None.
+    """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    table_: Schema | None
+
+    def __init__(
+        self,
+        n_components=5,
+        *,
+        hidden_sizes=(128, 128),
+        activation="gelu",
+        covariance="diag",
+        objective="ngem",
+        power="auto",
+        optimizer="adam",
+        learning_rate=None,
+        batch_size=128,
+        max_epochs=None,
+        early_stopping=True,
+        validation_fraction=0.1,
+        patience=None,
+        scale_inputs=True,
+        scale_targets=True,
+        init="random",
+        network=None,
+        separate_networks=False,
+        dropout=0.0,
+        layer_norm=False,
+        weight_decay=None,
+        clip_norm=None,
+        learning_rate_schedule="cosine",
+        warmup=0.0,
+        ema=0.99,
+        scale_floor=1e-4,
+        missing="error",
+        callbacks=(),
+        checkpoint=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.hidden_sizes = hidden_sizes
+        self.activation = activation
+        self.covariance = covariance
+        self.objective = objective
+        self.power = power
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.scale_inputs = scale_inputs
+        self.scale_targets = scale_targets
+        self.init = init
+        self.network = network
+        self.separate_networks = separate_networks
+        self.dropout = dropout
+        self.layer_norm = layer_norm
+        self.weight_decay = weight_decay
+        self.clip_norm = clip_norm
+        self.learning_rate_schedule = learning_rate_schedule
+        self.warmup = warmup
+        self.ema = ema
+        self.scale_floor = scale_floor
+        self.missing = missing
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None):
+        """Train the network.
+
+        Args:
+            X: Features, (rows, columns).
+            y: Targets, (rows,) or (rows, columns).
+            sample_weight: How much each row counts; a weight of zero is as if the row were not
+                there.
+            eval_set: (X, y) to watch instead of held-out rows. The best parameters on these rows
+                are kept; with early_stopping=False training nevertheless runs to the end.
+
+        Raises:
+            ngem.training.FitError: If training diverged; the estimator is then not fitted.
+        """
+        settings = self.get_params(deep=False)
+        parameters.check(settings)
+        self.__dict__.pop("model_", None)
+        table, target_ndim = self._read_table(X, y, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        train, held_out = self._hold_out(table, eval_set, seed)
+        inputs = fit_inputs(train.x, train.weights, scale=self.scale_inputs)
+        targets = no_scaling(train.y.shape[1])
+        if self.scale_targets:
+            targets = fit_scaling(train.y, train.weights)
+        start = parameters.initialised(settings, inputs.n_columns, targets.forward(train.y), seed)
+        model = Model(start, inputs, targets)
+        result = self._train(model, train, held_out, settings, seed)
+        model = Model(result.network, inputs, targets)
+        counts = {
+            "skipped_steps": result.skipped,
+            "training_rows": len(train.x),
+            "validation_rows": 0 if held_out is None else len(held_out.x),
+        }
+        return self._keep(
+            model,
+            settings=settings,
+            target_ndim=target_ndim,
+            best_epoch=result.best_epoch,
+            diagnostics={**diagnose(model, train, held_out), **counts},
+            history={
+                "train_nll": result.history.train.astype(np.float64),
+                "validation_nll": result.history.validation.astype(np.float64),
+            },
+        )
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the conditional mean, in the shape of the targets."""
+        x = self._read_features(X)
+        return self._like_targets(self.model_.mean(x, x.dtype))
+
+    def predict_distribution(self, X: Any) -> Mixture:
+        """Return the conditional distribution of each row, in the user's units.
+
+        The precision is JAX's, single unless float64 is enabled; the other methods keep more.
+        """
+        x = self._read_features(X)
+        return self.model_.mixture(x, x.dtype)
+
+    def predict_quantiles(self, X: Any, q: Any) -> np.ndarray:
+        """Return quantiles of each target column.
+
+        Args:
+            X: Features.
+            q: Probabilities; a number, or several in one sequence.
+
+        Returns:
+            (rows, q), or (rows, q, columns) for targets in columns; no axis of q for one number.
+        """
+        x = self._read_features(X)
+        levels = _read_fractions("q", q, "a number or one sequence of them", max_ndim=1)
+        found = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels), x.dtype))
+        return found if levels.ndim else found[:, 0]
+
+    def predict_interval(self, X: Any, coverage: Any = 0.9, kind: str = "hdr") -> np.ndarray:
+        """Return a region that holds each target column with a given probability.
+
+        Args:
+            X: Features.
+            coverage: Probability of the region.
+            kind: "hdr", the smallest region, a union of up to `n_components` intervals; or
+                "equal-tailed", one interval with the same probability on either side.
+
+        Returns:
+            Lower and upper ends in ascending order, NaN where there are no more: (rows, pieces,
+            2), or (rows, columns, pieces, 2) for targets in columns.
+        """
+        x = self._read_features(X)
+        share = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
+        _errors.check_choice("kind", kind, ("hdr", "equal-tailed"))
+        found = self.model_.interval(x, share, kind, x.dtype)
+        return found[:, 0] if self.target_ndim_ == 1 else found
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Return draws from the conditional distributions, (n_samples, rows[, columns])."""
+        x = self._read_features(X)
+        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        draws = self.model_.sample(x, n_samples, key, x.dtype)
+        return np.moveaxis(self._like_targets(draws), 1, 0)
+
+    def log_prob(self, X: Any, y: Any) -> np.ndarray:
+        """Return the log density of each row's targets, jointly over columns."""
+        table = self._read_rows(X, y)
+        return self.model_.log_prob(table.x, table.y, table.x.dtype)
+
+    def pit(self, X: Any, y: Any) -> np.ndarray:
+        """Return P(Y <= y) of each row and target column, in the shape of the targets.
+
+        The probability integral transform: uniform where the predicted densities are true.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.pit(table.x, table.y, table.x.dtype))
+
+    def crps(self, X: Any, y: Any) -> np.ndarray:
+        """Return the continuous ranked probability score of each row and target column.
+
+        In the units and the shape of the targets; for Gaussian components.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
+
+    def region_mass(self, X: Any, y: Any) -> np.ndarray:
+        """Return the smallest coverage at which `predict_interval` of kind "hdr" holds y.
+
+        For each row and target column, in the shape of the targets.
+        """
+        table = self._read_rows(X, y)
+        return self._like_targets(self.model_.region_mass(table.x, table.y, table.x.dtype))
+
+    def joint_region_mass(
+        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
+    ) -> np.ndarray:
+        """Return the smallest mass of a joint highest-density region that holds y, (rows,).
+
+        Estimated as the share of `n_samples` draws whose density is at least that of y.
+        """
+        table = self._read_rows(X, y)
+        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        return self.model_.sampled_region_mass(table.x, table.y, n_samples, key)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator to one file that holds no code.
+
+        Its parameters are those of the fit, whatever has been set since; `callbacks`, `checkpoint`,
+        `random_state` and `verbose` are not kept. An objective or optimizer that
+        is an object without a name becomes "unsaved": the loaded estimator predicts, but must be
+        given another before it can be fitted again. A `network` of the user's is refused.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        saved = model_file.Saved(
+            settings=self._fit_settings,
+            model=self.model_,
+            feature_names=None if names is None else [str(name) for name in names],
+            target_ndim=self.target_ndim_,
+            history=self.history_,
+            best_epoch=self.best_epoch_,
+            diagnostics=self.diagnostics_,
+            table=self.table_,
+        )
+        model_file.save(path, saved)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike):
+        """Return the estimator that `save` wrote.
+
+        Raises:
+            ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
+                Loading an untrusted file can fail, but never runs code from the file.
+        """
+        saved = model_file.load(path)
+        self = cls(**saved.settings)
+        self.n_features_in_ = len(saved.model.inputs.fill)
+        if saved.feature_names is not None:
+            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        self._keep(
+            saved.model,
+            settings=saved.settings,
+            target_ndim=saved.target_ndim,
+            best_epoch=saved.best_epoch,
+            diagnostics=saved.diagnostics,
+            history=saved.history,
+        )
+        self.table_ = saved.table
+        return self
+
+    def to_torch(self):
+        """Return the fitted model as a `torch.nn.Module` with the same predictions.
+
+        It takes features in the user's units, gaps included, and returns logits, means and scales
+        in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch.
+        """
+        from .to_torch import to_torch
+
+        check_is_fitted(self)
+        return to_torch(self.model_, self._fit_settings["covariance"])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = self.missing == "impute"
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _keep(
+        self,
+        model: Model,
+        *,
+        settings: dict,
+        target_ndim: int,
+        best_epoch: int,
+        diagnostics: dict,
+        history: dict,
+    ):
+        """Become a fitted estimator."""
+        self.model_ = model
+        self._fit_settings = settings
+        self.target_ndim_ = target_ndim
+        self.n_outputs_ = model.network.dim
+        self.history_ = history
+        self.n_iter_ = len(history["train_nll"])
+        self.best_epoch_ = best_epoch
+        self.diagnostics_ = diagnostics
+        self.table_ = None
+        return self
+
+    def _train(
+        self, model: Model, train: Table, held_out: Table | None, settings: dict, seed: int
+    ) -> training.FitResult:
+        """Run the fit loop, with a progress bar and a checkpoint if asked for."""
+        plan, key = parameters.plan(settings, len(train.x)), jax.random.key(seed)
+        data = _to_device(model, train)
+        validation = None if held_out is None else _to_device(model, held_out)
+        callbacks = [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
+        resume = save = None
+        if self.checkpoint is not None:
+            known = {
+                **parameters.plain(settings),
+                "objective": repr(plan.objective),
+                "network": _fingerprint(model.network),
+                "data": _fingerprint((data, validation)),
+                "seed": seed,
+            }
+            checkpoint = Checkpoint(self.checkpoint, known)
+            resume = checkpoint.load(training.initial_state(model.network, plan, key))
+            save = checkpoint.save
+        try:
+            return training.fit(
+                model.network,
+                data,
+                plan,
+                key=key,
+                max_epochs=parameters.max_epochs(settings, len(train.x)),
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                validation=validation,
+                callbacks=callbacks,
+                resume=resume,
+                save=save,
+            )
+        finally:
+            # Of a clone's callbacks, which are copies, no one else could close any.
+            for callback in callbacks:
+                getattr(callback, "close", lambda: None)()
+
+    def _hold_out(self, table: Table, eval_set: Any, seed: int) -> tuple[Table, Table | None]:
+        """Return the rows to train on, and those to watch."""
+        if eval_set is not None:
+            if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+                raise ValueError(
+                    f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
+                    "form; pass eval_set=(X_val, y_val)."
+                )
+            dim = table.y.shape[1]
+            return table, self._read_table(*eval_set, n_outputs=dim, name="eval_set ")[0]
+        if not self.early_stopping:
+            return table, None
+        rng = np.random.default_rng(seed)
+        rows, rest = split_rows(len(table.x), float(self.validation_fraction), rng)
+        return table.take(rows), table.take(rest) if len(rest) else None
+
+    def _read_features(self, X: Any) -> np.ndarray:
+        """Return features to predict for, refusing those that the model cannot read."""
+        check_is_fitted(self)
+        check_numeric("X", X, _ENCODE)
+        x = np.asarray(validate_data(self, X, reset=False, dtype=_FLOATS, ensure_all_finite=False))
+        _check_finite("X", x, allow_nan=self.missing == "impute")
+        return x
+
+    def _read_table(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        n_outputs: int | None = None,
+        name: str = "",
+    ) -> tuple[Table, int]:
+        """Return the rows that count, and whether the targets were a vector or columns."""
+        check_numeric(f"{name}X", X, _ENCODE)
+        check_numeric(f"{name}y", y, _CONVERT)
+        reset = n_outputs is None
+        common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+        rules: Any = (
+            {**common, "dtype": _FLOATS},
+            {**common, "dtype": np.float64, "ensure_2d": False},
+        )
+        x, targets = map(
+            np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
+        )
+        check_consistent_length(x, targets)
+        _check_finite(f"{name}X", x, allow_nan=self.missing == "impute")
+        _check_finite(f"{name}y", targets)
+        columns = targets[:, None] if targets.ndim == 1 else targets
+        _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
+        table = Table(x, columns)
+        if sample_weight is not None:
+            weights = _read_weights(sample_weight, x)
+            table = Table(x, columns, weights).take(np.flatnonzero(weights))
+        return table, targets.ndim
+
+    def _read_rows(self, X: Any, y: Any) -> Table:
+        """Return features and targets to compare with what the fitted model predicts."""
+        check_is_fitted(self)
+        return self._read_table(X, y, n_outputs=self.n_outputs_)[0]
+
+    def _like_targets(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self.target_ndim_ == 1 else values
+
+
+def _read_n_samples(value: Any) -> int:
+    if not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"n_samples must be an integer of at least 1, got {value!r}; try n_samples=100."
+        )
+    return int(value)
+
+
+def _to_key(random_state: Any) -> Any:
+    return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
+    """Return weights with a mean of one over the rows that count."""
+    weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+    if np.count_nonzero(weights) < 2:
+        raise ValueError(
+            "sample_weight must be positive for at least two rows, got non-zero weights for "
+            f"{np.count_nonzero(weights)}; leave it out to count all rows alike."
+        )
+    return weights / weights[weights > 0].mean()
+
+
+def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
+    """Return probabilities, refusing what is none or in another form."""
+    try:
+        found = np.asarray([] if value is None else value, np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim > max_ndim or found.size == 0:
+        raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
+    _errors.check_fraction(name, found)
+    return found
+
+
+def _check_finite(name: str, values: np.ndarray, *, allow_nan: bool = False) -> None:
+    """Refuse values that are not finite, in our words and in those that scikit-learn expects."""
+    gaps = np.isnan(values)
+    try:
+        _errors.check_finite(name, np.where(gaps, 0.0, values) if allow_nan else values)
+    except ValueError as error:
+        word = "infinity" if allow_nan or not gaps.any() else "NaN"
+        hint = " For NaN in features you can also pass missing='impute'." if name[-1] == "X" else ""
+        raise ValueError(f"Input {name} contains {word}: {error}{hint}") from None
+
+
+def _check_columns(y: np.ndarray, n_outputs: int) -> None:
+    if y.ndim != 2 or y.shape[1] != max(1, n_outputs):
+        raise ValueError(
+            f"y must hold {n_outputs or 'some'} target columns, shape (rows,) or (rows, columns), "
+            f"got {y.shape}; give the same columns as for fitting."
+        )
+
+
+def _to_device(model: Model, table: Table) -> training.Data:
+    """Return rows as the network reads them."""
+    weights = None if table.weights is None else np.asarray(table.weights, np.float32)
+    rows = model.inputs.forward(table.x), model.targets.forward(table.y), weights
+    return training.Data(*jax.device_put(rows))
+
+
+def _fingerprint(tree: Any) -> str:
+    digest = hashlib.sha256()
+    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()

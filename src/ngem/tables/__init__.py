@@ -1,0 +1,1 @@
+"""CSV, TSV and Parquet files in, models, predictions and reports out."""

@@ -1,0 +1,751 @@
+"""The estimator: scikit-learn's own checks, units, shapes, weights, gaps and files.
+
+Oracles are scikit-learn's linear models, scipy's densities and numerical integration. Nearly all
+fits share a few shapes, so that little is compiled twice.
+"""
+
+import copy
+import functools
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from ngem import MDNRegressor
+from ngem.estimator import prediction
+from ngem.objectives import NGEM, NLL
+from ngem.training import FitError
+from ngem.training.callbacks import TensorBoardLogger
+
+pytestmark = pytest.mark.trains
+
+TINY = {"n_components": 2, "hidden_sizes": (8,), "max_epochs": 40, "learning_rate": 3e-2}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_compilation():
+    """Compile fast rather than fast code: these networks are tiny."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def tiny(**settings):
+    return MDNRegressor(**{**TINY, "random_state": 0, **settings})
+
+
+def branches(n_rows=120, seed=0):
+    """A target that is either the first of two features or its negative."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.5, 2, (n_rows, 2))
+    return x, rng.choice([-1, 1], n_rows) * x[:, 0] + 0.1 * rng.standard_normal(n_rows)
+
+
+def correlated(n_rows=120, seed=0):
+    """Two targets whose noise is correlated, in units of 1e3 and 1e-3."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n_rows, 2))
+    noise = rng.standard_normal((n_rows, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
+    return x, (x + 0.3 * noise) * np.array([1e3, 1e-3]) + np.array([5e4, 0.0])
+
+
+@functools.cache
+def fitted(name):
+    cases = {"one": (tiny(), branches()), "two": (tiny(covariance="full"), correlated())}
+    return cases[name][0].fit(*cases[name][1])
+
+
+@pytest.fixture
+def one():
+    return fitted("one")
+
+
+@pytest.fixture
+def two():
+    return fitted("two")
+
+
+# scikit-learn's own checks
+
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "Compares to seven digits, where single precision has as many; and a repeated row can be "
+        "held out and trained on at once, which a weighted one cannot. scikit-learn exempts its "
+        "own stochastic estimators. See test_weights_count_like_repeated_rows."
+    )
+}
+
+
+@parametrize_with_checks([MDNRegressor(**TINY)], expected_failed_checks=lambda _: EXPECTED_FAILURES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_clones_searches_and_sits_in_a_pipeline():
+    x, y = branches()
+    estimator = tiny(max_epochs=5)
+    assert clone(estimator).get_params() == estimator.get_params()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), estimator),
+        {"mdnregressor__learning_rate": [1e-3, 1e-2], "mdnregressor__max_epochs": [3, 5]},
+        cv=2,
+    )
+    search.fit(x, y)
+    assert search.predict(x).shape == y.shape
+    assert cross_val_score(estimator, x, y, cv=2).shape == (2,)
+
+
+def test_text_is_refused_with_a_way_out_that_works():
+    x, y = branches()
+    table = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 1, "high", "low")})
+    for column in (table["b"], table["b"].astype("category"), table["b"].astype(object)):
+        with pytest.raises(ValueError, match=r"column 'b'; .* ColumnTransformer"):
+            tiny().fit(table.assign(b=column), y)
+    with pytest.raises(ValueError, match="ColumnTransformer"):
+        tiny().fit(np.array([["a", "1"], ["b", "2"]]), y[:2])
+    for words in (y.astype(str), pd.Series(np.where(y > 0, "up", "down")).astype("category")):
+        with pytest.raises(
+            ValueError, match=r"y must hold numbers only, got text.*astype\(float\)"
+        ):
+            tiny().fit(x, words)
+    with pytest.raises(ValueError, match="y must hold numbers only"):
+        tiny().fit(x, pd.Series(pd.date_range("2020", periods=len(y))))
+    encode = ColumnTransformer([("b", OneHotEncoder(), ["b"])], remainder="passthrough")
+    assert make_pipeline(encode, tiny(max_epochs=5)).fit(table, y).predict(table).shape == y.shape
+
+
+def test_names_of_features_are_kept_and_checked(tmp_path):
+    x, y = branches()
+    table = pd.DataFrame(x, columns=["größe", "b"])
+    fitted = tiny().fit(table, pd.Series(y))
+    assert list(fitted.feature_names_in_) == ["größe", "b"]
+    fitted.save(tmp_path / "model")
+    loaded = MDNRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(table), fitted.predict(table))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(table[["b", "größe"]])
+
+
+def test_text_is_found_in_any_table():
+    x, y = branches()
+    twice = pd.DataFrame(x, columns=["a", "a"]).astype(str)
+    with pytest.raises(ValueError, match=r"column 'a'; .* ColumnTransformer"):
+        tiny().fit(twice, y)
+    pyarrow = pytest.importorskip("pyarrow")
+    arrow = pyarrow.table({"a": x[:, 0], "b": x[:, 1]})
+    assert np.isfinite(tiny(max_epochs=2).fit(arrow, y).predict(arrow)).all()
+    with pytest.raises(ValueError, match="ColumnTransformer"):
+        tiny().fit(arrow.set_column(1, "b", pyarrow.array(x[:, 1].astype(str))), y)
+
+
+# Parameters
+
+BAD = {
+    "n_components": [0, -1, 2.5, True, "5", None],
+    "hidden_sizes": [(0,), 128, "128", (1.5,)],
+    "activation": ["sigmoid", 3],
+    "covariance": ["spherical", None],
+    "objective": ["mle", None],
+    "power": [-0.1, 2.0, (0.5, 0.0), (0.5, 0.0, 0.0), "half"],
+    "optimizer": ["adma", None, ()],
+    "learning_rate": [0.0, -1e-3, np.inf, np.nan, "auto"],
+    "batch_size": [0, 1e3],
+    "max_epochs": [0],
+    "early_stopping": [1, None],
+    "validation_fraction": [0, 1, -0.1],
+    "patience": [0],
+    "init": ["zeros"],
+    "network": [3],
+    "dropout": [1.0, -0.1],
+    "clip_norm": [0],
+    "learning_rate_schedule": ["step"],
+    "warmup": [1.5],
+    "ema": [1.0],
+    "scale_floor": [0, -1],
+    "missing": ["drop"],
+    "callbacks": [[3], None],
+    "checkpoint": [3],
+    "verbose": [-1, "yes"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in BAD.items() for v in vs])
+def test_bad_parameters_are_refused_at_fit(name, value):
+    estimator = tiny().set_params(**{name: value})
+    with pytest.raises(ValueError, match=rf"{name} must be .*, got .*; for example {name}="):
+        estimator.fit(*branches())
+
+
+def test_parameters_that_need_each_other():
+    x, y = branches()
+    with pytest.raises(ValueError, match="init must be 'random' with a network of your own"):
+        tiny(network=lambda row: row, init="kmeans").fit(x, y)
+    with pytest.raises(ValueError, match="random_state must be an integer with a checkpoint"):
+        tiny(checkpoint="file", random_state=None).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"covariance": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
+        {
+            "separate_networks": True,
+            "layer_norm": True,
+            "dropout": 0.2,
+            "power": 0.5,
+            "learning_rate_schedule": "constant",
+        },
+        {
+            "objective": "beta-nll",
+            "optimizer": "adamw",
+            "ema": 0.9,
+            "clip_norm": 1.0,
+            "power": (1.0, 0.0, 0.5),
+            "warmup": 0.1,
+            "hidden_sizes": (),
+            "scale_inputs": False,
+            "scale_targets": False,
+        },
+    ],
+    ids=["optax", "networks", "everything else"],
+)
+def test_settings_reach_the_fit(settings, one):
+    x, y = branches()
+    fitted = tiny(**settings).fit(x, y)
+    assert np.isfinite(fitted.log_prob(x, y)).all()
+    assert not np.array_equal(fitted.predict(x), one.predict(x))
+
+
+def test_a_network_of_your_own():
+    x, y = branches()
+
+    def body(row):
+        return jnp.concatenate([jnp.zeros(2, row.dtype), jnp.tile(row, 2)])
+
+    settings = {"init": "random", "scale_inputs": False, "scale_targets": False}
+    fixed = tiny(network=body, max_epochs=1, **settings).fit(x, y)
+    mixture = fixed.predict_distribution(x)
+    np.testing.assert_allclose(mixture.components.mean[:, :, 0], np.tile(x[:, :1], 2), rtol=1e-6)
+    module = eqx.nn.MLP(2, 6, 8, 1, key=jax.random.key(0))
+    learned = tiny(network=module, **settings).fit(x, y)
+    assert learned.log_prob(x, y).mean() > fixed.log_prob(x, y).mean()
+    with pytest.raises(ValueError, match="the network must return 9 numbers"):
+        tiny(network=module, init="random", n_components=3).fit(x, y)
+
+
+# Units
+
+
+def test_a_large_offset_loses_nothing():
+    """y = 50000 + 1000 sin x + noise of 10, given as it is."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (1000, 1))
+    truth = 50_000 + 1000 * np.sin(x[:, 0])
+    y = truth + rng.normal(0, 10, 1000)
+    fitted = tiny(hidden_sizes=(64, 64), max_epochs=300, learning_rate=1e-3).fit(x, y)
+    prediction = fitted.predict(x)
+    assert prediction.dtype == np.float64
+    assert np.sqrt(np.mean((prediction - truth) ** 2)) < 3
+    assert np.sqrt(np.mean((prediction - y) ** 2)) == pytest.approx(10, rel=0.05)
+    tails = fitted.predict_quantiles(x[:200], [0.1587, 0.8413])
+    assert np.median(np.diff(tails)) / 2 == pytest.approx(10, rel=0.2)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-9, 0.0), (1e9, -3e9), (1e-2, 5e4), (1e200, 0)])
+def test_units_of_the_target_do_not_matter(scale, offset, one):
+    x, y = branches()
+    other = tiny().fit(x, offset + scale * y)
+    moved = other.predict(x)
+    expected = offset + scale * one.predict(x)
+    # Rounding of what went in, in units of its spread, and what training makes of it.
+    np.testing.assert_allclose(moved, expected, rtol=0, atol=1e-3 * scale)
+    shift = other.log_prob(x, offset + scale * y) - one.log_prob(x, y) + np.log(scale)
+    np.testing.assert_allclose(shift, 0, atol=1e-2)
+    assert other.diagnostics_["nll_offset"] == pytest.approx(
+        one.diagnostics_["nll_offset"] + np.log(scale)
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.arange(5.0)[:, None], np.arange(5.0)),
+        (np.ones((40, 3)), np.arange(40.0)),
+        (np.tile(np.arange(4.0)[:, None], (10, 1)), np.tile(np.arange(4.0), 10)),
+        (np.arange(40.0)[:, None], np.full(40, 7e5)),
+        (np.arange(40.0)[:, None] * 1e-300, np.arange(40.0) * 1e9),
+        (1e9 + 1e-9 * np.arange(40.0)[:, None], np.arange(40.0) * 1e-9),
+    ],
+    ids=["five rows", "constant columns", "duplicates", "constant target", "tiny", "offset"],
+)
+def test_degenerate_tables(x, y):
+    fitted = tiny().fit(x, y)
+    found = fitted.predict(x)
+    assert np.isfinite(found).all()
+    assert np.isfinite(fitted.log_prob(x, y)).all()
+    slack = np.ptp(y) or 0.5  # a target that does not vary has 1 for its unit
+    assert (found > y.min() - slack).all()
+    assert (found < y.max() + slack).all()
+    assert fitted.diagnostics_["validation_rows"] == (0 if len(x) == 5 else 10)
+
+
+def test_features_far_outside_stay_finite(one):
+    assert np.isfinite(one.predict(np.array([[1e300, -1e300], [1e30, 0.0]]))).all()
+    x, y = branches()
+    assert np.isfinite(tiny(max_epochs=2).fit(1e-300 * x, y).predict(1e300 * x)).all()
+
+
+def test_a_component_narrower_than_floats_at_its_mean_has_a_region():
+    """As far outside the training rows, where means are huge and scales are at their floor."""
+    x, y = branches()
+
+    def body(row):
+        return jnp.array([0.0, -1e4, 3e5, -20.0, 1e6, 3e17], row.dtype) + 0 * row[0]
+
+    settings = {"scale_targets": False, "max_epochs": 1, "early_stopping": False}
+    fixed = tiny(network=body, **settings).fit(x, y)
+    region = fixed.predict_interval(x[:3])[:, 0]
+    np.testing.assert_allclose(region, 3e5, rtol=1e-6)
+
+
+# Predictions agree with each other and with scipy
+
+
+def test_the_density_is_one_in_the_users_units():
+    x, y = branches()
+    y = 50_000 + 1e-3 * y
+    fitted = tiny().fit(x, y)
+    grid = np.linspace(y.min() - 3e-3, y.max() + 3e-3, 2001)
+    row = np.repeat(x[:1], len(grid), axis=0)
+    density = np.exp(fitted.log_prob(row, grid))
+    assert integrate.simpson(density, x=grid) == pytest.approx(1, abs=1e-3)
+    mean = integrate.simpson(density * (grid - 50_000), x=grid)
+    assert fitted.predict(x[:1])[0] - 50_000 == pytest.approx(mean, abs=1e-5)
+
+
+def normal_cdf(mixture, column, values):
+    """Return P(Y <= value) of one target column, for values (rows, any number)."""
+    weights, mean, scale = (
+        np.asarray(leaf, np.float64) for leaf in (mixture.weights, *mixture.components)
+    )
+    scale = scale[:, :, column] if scale.ndim == 3 else np.linalg.norm(scale[:, :, column], axis=-1)
+    standard = (values[..., None] - mean[:, None, :, column]) / scale[:, None]
+    return np.sum(weights[:, None] * stats.norm.cdf(standard), axis=-1)
+
+
+def test_quantiles_and_intervals_hold_what_they_say(one, two):
+    for model, (x, _), columns in ((one, branches(), 1), (two, correlated(), 2)):
+        mixture = model.predict_distribution(x[:20])
+        quantiles = model.predict_quantiles(x[:20], [0.1, 0.5, 0.9]).reshape(20, 3, columns)
+        tails = model.predict_interval(x[:20], 0.5, "equal-tailed").reshape(20, columns, 1, 2)
+        region = model.predict_interval(x[:20], 0.8).reshape(20, columns, 2, 2)
+        for column in range(columns):
+            cdf = functools.partial(normal_cdf, mixture, column)
+            expected = np.tile([0.1, 0.5, 0.9], (20, 1))
+            np.testing.assert_allclose(cdf(quantiles[:, :, column]), expected, atol=1e-4)
+            expected = np.tile([0.25, 0.75], (20, 1))
+            np.testing.assert_allclose(cdf(tails[:, column, 0]), expected, atol=1e-4)
+            ends = cdf(region[:, column].reshape(20, 4)).reshape(20, 2, 2)
+            covered = np.nansum(np.diff(ends), axis=(1, 2))
+            np.testing.assert_allclose(covered, 0.8, atol=1e-3)
+
+
+def test_log_prob_of_several_targets_is_joint(two):
+    x, y = correlated()
+    found = two.log_prob(x[:5], y[:5])
+    mixture = two.predict_distribution(x[:5])
+    # scipy takes a covariance of such different units for singular; these two cancel.
+    unit = np.array([1e3, 1e-3])
+    means = np.asarray(mixture.components.mean) / unit
+    factors = np.asarray(mixture.components.scale) / unit[:, None]
+    for row in range(5):
+        parts = zip(np.asarray(mixture.weights[row]), means[row], factors[row], strict=True)
+        density = sum(
+            weight * stats.multivariate_normal(mean, factor @ factor.T).pdf(y[row] / unit)
+            for weight, mean, factor in parts
+        )
+        assert found[row] == pytest.approx(np.log(density), abs=1e-3)
+
+
+def test_samples_follow_the_distribution(two):
+    x, _ = correlated()
+    draws = two.sample(x[:3], 20_000, random_state=1)
+    mixture = two.predict_distribution(x[:3])
+    spread = np.sqrt(np.asarray(mixture.variance()))
+    np.testing.assert_allclose((draws.mean(0) - two.predict(x[:3])) / spread, 0, atol=0.03)
+    covariance = np.stack([np.cov(draws[:, row].T) for row in range(3)])
+    expected = np.asarray(mixture.covariance())
+    tolerance = 0.05 * spread[:, :, None] * spread[:, None, :]
+    assert (np.abs(covariance - expected) < tolerance).all()
+    assert np.array_equal(draws, two.sample(x[:3], 20_000, random_state=1))
+    assert not np.array_equal(draws, two.sample(x[:3], 20_000, random_state=2))
+
+
+SHAPES = {
+    "predict": (lambda m, x: m.predict(x), (7,), (7, 2)),
+    "quantiles": (lambda m, x: m.predict_quantiles(x, [0.1, 0.9]), (7, 2), (7, 2, 2)),
+    "quantile": (lambda m, x: m.predict_quantiles(x, 0.1), (7,), (7, 2)),
+    "hdr": (lambda m, x: m.predict_interval(x), (7, 2, 2), (7, 2, 2, 2)),
+    "tails": (lambda m, x: m.predict_interval(x, 0.5, "equal-tailed"), (7, 1, 2), (7, 2, 1, 2)),
+    "sample": (lambda m, x: m.sample(x, 3), (3, 7), (3, 7, 2)),
+    "log_prob": (lambda m, x: m.log_prob(x, m.predict(x)), (7,), (7,)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_and_dtypes(name, one, two):
+    method, *shapes = SHAPES[name]
+    x, _ = branches()
+    for model, shape in zip((one, two), shapes, strict=True):
+        for dtype in (np.float32, np.float64):
+            found = method(model, x[:7].astype(dtype))
+            assert found.shape == shape
+            assert found.dtype == dtype
+
+
+def test_the_mixture_and_a_column_of_targets(one):
+    x, y = branches()
+    assert one.predict_distribution(x).logits.dtype == jnp.float64
+    assert one.predict_distribution(x.astype(np.float32)).logits.dtype == jnp.float32
+    assert tiny(max_epochs=2).fit(x, y[:, None]).predict(x).shape == (120, 1)
+
+
+def test_what_cannot_be_predicted_is_refused(one):
+    x, y = branches()
+    with pytest.raises(ValueError, match=r"q must lie between 0 and 1"):
+        one.predict_quantiles(x, 50)
+    with pytest.raises(ValueError, match=r"q must be a number or one sequence"):
+        one.predict_quantiles(x, [[0.5]])
+    for q in ([], "median"):
+        with pytest.raises(ValueError, match=r"q must be a number or one sequence of them, got"):
+            one.predict_quantiles(x, q)
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+        one.predict_interval(x, 90.0)
+    for coverage in ([0.5, 0.9], "90%", None):
+        with pytest.raises(ValueError, match=r"coverage must be a number, got .*; for example"):
+            one.predict_interval(x, coverage)
+    with pytest.raises(ValueError, match="kind must be one of"):
+        one.predict_interval(x, kind="hpd")
+    with pytest.raises(ValueError, match="y must hold 1 target columns"):
+        one.log_prob(x, np.stack([y, y], axis=1))
+    with pytest.raises(ValueError, match="n_samples must be"):
+        one.sample(x, 0)
+    for method in ("predict", "predict_distribution", "sample", "predict_interval"):
+        with pytest.raises(NotFittedError):
+            getattr(tiny(), method)(x)
+
+
+def test_blocks_of_rows_change_nothing_and_compile_nothing(monkeypatch):
+    x, y = branches(1000)
+    traced = []
+
+    def body(row):
+        traced.append(row.shape)
+        return jnp.concatenate([row, row, row])
+
+    fitted = tiny(network=body, init="random", max_epochs=1).fit(x[:120], y[:120])
+    whole = fitted.predict(x), fitted.predict_quantiles(x, [0.3])
+    monkeypatch.setattr(prediction, "_FEW", 64)
+    monkeypatch.setattr(prediction, "_MANY", 128)
+    fitted.predict(x), fitted.predict_quantiles(x, [0.3])
+    seen = len(traced)
+    for n_rows in (1000, 999, 700):
+        blocks = fitted.predict(x[:n_rows]), fitted.predict_quantiles(x[:n_rows], [0.3])
+        for a, b in zip(whole, blocks, strict=True):
+            np.testing.assert_allclose(a[:n_rows], b, rtol=1e-6, atol=1e-6)
+    assert len(traced) == seen
+
+
+# Training
+
+
+def test_the_best_epoch_is_kept(one):
+    history = one.history_
+    assert one.best_epoch_ == np.argmin(history["validation_nll"])
+    assert one.n_iter_ == len(history["train_nll"]) == len(history["validation_nll"])
+    x, y = branches(400, seed=1)
+    watched = tiny(patience=3, max_epochs=300).fit(x[:120], y[:120], eval_set=(x[120:], y[120:]))
+    assert watched.n_iter_ == watched.best_epoch_ + 4 < 300
+    best = watched.history_["validation_nll"][watched.best_epoch_]
+    offset = watched.diagnostics_["nll_offset"]
+    assert -watched.log_prob(x[120:], y[120:]).mean() == pytest.approx(best + offset, abs=1e-4)
+    assert watched.diagnostics_["training_rows"] == 120
+    assert watched.diagnostics_["validation_rows"] == 280
+
+
+def test_without_early_stopping_all_rows_are_trained_on():
+    fitted = tiny(early_stopping=False, max_epochs=7).fit(*branches())
+    assert fitted.n_iter_ == 7
+    assert fitted.best_epoch_ == 6
+    assert np.isnan(fitted.history_["validation_nll"]).all()
+    assert fitted.diagnostics_["gain_rows"] == "training"
+
+
+def test_eval_set_is_checked():
+    x, y = branches()
+    with pytest.raises(ValueError, match=r"eval_set must be a pair"):
+        tiny().fit(x, y, eval_set=x)
+    with pytest.raises(ValueError, match=r"eval_set y contains NaN.*at row 3"):
+        tiny().fit(x, y, eval_set=(x, np.where(np.arange(120) == 3, np.nan, y)))
+    with pytest.raises(ValueError, match="y must hold 1 target columns"):
+        tiny().fit(x, y, eval_set=(x, np.stack([y, y], axis=1)))
+
+
+def test_a_seed_decides_everything():
+    x, y = branches()
+    first, second = (tiny(max_epochs=5).fit(x, y).predict(x) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, tiny(max_epochs=5, random_state=1).fit(x, y).predict(x))
+    free = [tiny(max_epochs=5, random_state=None).fit(x, y).predict(x) for _ in range(2)]
+    assert not np.array_equal(*free)
+
+
+def test_a_weight_of_zero_drops_the_row():
+    x, y = branches()
+    keep = np.arange(120) % 6 > 0
+    weights = np.where(keep, 2.5, 0.0)
+    weighted = tiny(max_epochs=5).fit(x, np.where(keep, y, 1e6), sample_weight=weights)
+    dropped = tiny(max_epochs=5).fit(x[keep], y[keep])
+    assert np.array_equal(weighted.predict(x), dropped.predict(x))
+
+
+def test_weights_count_like_repeated_rows():
+    x, y = branches()
+    counts = np.random.default_rng(0).integers(0, 4, 120)
+    settings = {"early_stopping": False, "init": "random", "batch_size": 1000, "max_epochs": 20}
+    weighted = tiny(**settings).fit(x, y, sample_weight=counts)
+    repeated = tiny(**settings).fit(np.repeat(x, counts, axis=0), np.repeat(y, counts))
+    np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-4)
+    for name in ("target_location", "target_scale", "gain_over_gaussian", "gain_over_linear"):
+        np.testing.assert_allclose(
+            weighted.diagnostics_[name], repeated.diagnostics_[name], rtol=1e-3
+        )
+
+
+def test_weights_that_leave_too_little_are_refused():
+    x, y = branches()
+    with pytest.raises(ValueError, match="positive for at least two rows"):
+        tiny().fit(x, y, sample_weight=np.arange(120) == 3)
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        tiny().fit(x, y, sample_weight=np.full(120, -1.0))
+
+
+def test_a_fit_that_diverges_leaves_nothing_behind():
+    x, y = branches()
+    estimator = tiny().fit(x, y)
+    estimator.set_params(learning_rate=1e29, optimizer="sgd")
+    with pytest.raises(FitError, match="try") as caught:
+        estimator.fit(x, y)
+    assert np.isfinite(caught.value.result.network.body.layers[0].weight).all()
+    with pytest.raises(NotFittedError):
+        estimator.predict(x)
+
+
+def test_a_run_resumes_from_its_checkpoint(tmp_path):
+    x, y = branches()
+    whole = tiny(max_epochs=30, patience=30).fit(x, y)
+
+    def stop(progress):
+        if progress.epoch == 5:
+            raise KeyboardInterrupt
+
+    settings = {"max_epochs": 30, "patience": 30, "checkpoint": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        tiny(callbacks=[stop], **settings).fit(x, y)
+    assert (tmp_path / "run").exists()
+    resumed = tiny(**settings).fit(x, y)
+    assert np.array_equal(whole.predict(x), resumed.predict(x))
+    assert np.array_equal(whole.history_["train_nll"], resumed.history_["train_nll"])
+    assert np.array_equal(whole.predict(x), tiny(**settings, verbose=1).fit(x, y).predict(x))
+    with pytest.raises(ValueError, match="other values of data"):
+        tiny(**settings).fit(x, y + 1e-3 * x[:, 0])
+
+
+def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
+    x, y = branches()
+    settings = {"max_epochs": 2, "checkpoint": tmp_path / "run"}
+    networks = [eqx.nn.MLP(2, 6, 4, 1, key=jax.random.key(seed)) for seed in range(2)]
+    first = {"network": networks[0], "objective": NGEM(damping=0.5)}
+    tiny(**settings, **first).fit(x, y, eval_set=(x[:50], y[:50]))
+    with pytest.raises(ValueError, match="other values of data"):
+        tiny(**settings, **first).fit(x, y, eval_set=(x[50:], y[50:]))
+    changes = {"network": networks[1], "objective": NGEM(damping=0.1)}
+    for name, value in changes.items():
+        with pytest.raises(ValueError, match=f"other values of {name};"):
+            tiny(**settings, **{**first, name: value}).fit(x, y, eval_set=(x[:50], y[:50]))
+
+
+def test_it_is_silent_and_calls_back(capsys, tmp_path):
+    seen = []
+    board = TensorBoardLogger(tmp_path)
+    estimator = tiny(max_epochs=3, verbose=1, callbacks=[seen.append, board])
+    clone(estimator).fit(*branches())
+    assert capsys.readouterr() == ("", "")
+    assert [progress.epoch for progress in seen] == [1, 2, 3]
+    # The copy's file is complete although nobody could close it: three likelihoods an epoch.
+    (events,) = tmp_path.iterdir()
+    assert events.read_bytes().count(b"_nll") == 9
+
+
+def test_diagnostics_say_what_was_found():
+    x, y = branches(600)
+    found = tiny(n_components=4, early_stopping=False, max_epochs=150, init="kmeans").fit(x, y)
+    facts = found.diagnostics_
+    in_use = np.exp(stats.entropy(found.predict_distribution(x).weights, axis=1).mean())
+    assert facts["effective_components"] == pytest.approx(in_use, rel=1e-4)
+    assert in_use > 1.8  # there are two branches
+    assert facts["skipped_steps"] == 0
+    own = found.log_prob(x, y).mean()
+    gaussian = GaussianMixture().fit(y[:, None]).score(y[:, None])
+    assert facts["gain_over_gaussian"] == pytest.approx(own - gaussian, abs=1e-3)
+    residual = y - LinearRegression().fit(x, y).predict(x)
+    linear = stats.norm(0, residual.std()).logpdf(residual).mean()
+    assert facts["gain_over_linear"] == pytest.approx(own - linear, abs=1e-3)
+    assert facts["gain_over_linear"] > 0.5
+    np.testing.assert_allclose(facts["target_location"], y.mean())
+    np.testing.assert_allclose(facts["target_scale"], y.std())
+
+
+def test_dead_components_are_counted():
+    x, y = branches()
+
+    def body(row):
+        return jnp.concatenate([jnp.array([0.0, -20.0], row.dtype), 0 * row, 0 * row])
+
+    found = tiny(network=body, init="random", max_epochs=1).fit(x, y)
+    assert found.diagnostics_["dead_components"] == [1]
+    assert found.diagnostics_["effective_components"] == pytest.approx(1, abs=1e-3)
+
+
+# Gaps
+
+
+def test_what_is_not_finite_is_named():
+    x, y = branches()
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        bad = x.copy()
+        bad[7, 1] = value
+        with pytest.raises(ValueError, match=rf"Input X contains {word}.*row 7, column 1"):
+            tiny().fit(bad, y)
+        with pytest.raises(ValueError, match=rf"Input y contains {word}.*row 7"):
+            tiny(missing="impute").fit(x, np.where(np.arange(120) == 7, value, y))
+    with pytest.raises(ValueError, match="missing='impute'"):
+        tiny().fit(np.where(x > 1.9, np.nan, x), y)
+    with pytest.raises(ValueError, match=r"infinity.*row 7, column 1"):
+        tiny(missing="impute").fit(bad, y)
+
+
+def test_gaps_are_filled_and_told_to_the_network(tmp_path):
+    """Where the feature is missing the target is ten: only an indicator can say so."""
+    x, y = branches()
+    gap = np.arange(120) % 4 == 0
+    x[gap, 0] = np.nan
+    y = np.where(gap, 10.0, x[:, 1])
+    fitted = tiny(missing="impute", max_epochs=100).fit(x, y)
+    assert fitted.model_.inputs.n_columns == 3
+    assert fitted.model_.inputs.fill[1] == 0.0 or np.isfinite(fitted.model_.inputs.fill).all()
+    assert np.sqrt(np.mean((fitted.predict(x) - y) ** 2)) < 0.3
+    # A gap in a column that had none is filled as well.
+    assert np.isfinite(fitted.predict(np.array([[1.0, np.nan]]))).all()
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.predict(np.array([[1.0, np.inf]]))
+    fitted.save(tmp_path / "model")
+    assert np.array_equal(MDNRegressor.load(tmp_path / "model").predict(x), fitted.predict(x))
+
+
+# Copies
+
+
+def assert_same(left, right, x, y):
+    for method in ("predict", "predict_interval"):
+        assert np.array_equal(getattr(left, method)(x), getattr(right, method)(x), equal_nan=True)
+    assert np.array_equal(left.log_prob(x, y), right.log_prob(x, y))
+    assert left.diagnostics_ == right.diagnostics_
+    for name, values in left.history_.items():
+        assert np.array_equal(values, right.history_[name], equal_nan=True)
+    for name in ("n_iter_", "best_epoch_", "n_outputs_", "n_features_in_"):
+        assert getattr(left, name) == getattr(right, name)
+
+
+def test_copies_are_the_same(one, two, tmp_path):
+    for fitted, (x, y) in ((one, branches()), (two, correlated())):
+        assert_same(fitted, pickle.loads(pickle.dumps(fitted)), x, y)
+        fitted.save(tmp_path / "model")
+        loaded = MDNRegressor.load(tmp_path / "model")
+        assert_same(fitted, loaded, x, y)
+        left, right = fitted.get_params(), loaded.get_params()
+        assert {n for n in left if left[n] != right[n]} == {"random_state"}
+
+
+def test_a_file_holds_what_was_fitted(one, tmp_path):
+    """Parameters that were set afterwards belong to the next fit, not to this model."""
+    x, _ = branches()
+    changed = copy.copy(one).set_params(covariance="logistic", n_components=7, activation="relu")
+    changed.save(tmp_path / "model")
+    loaded = MDNRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_quantiles(x, 0.1), one.predict_quantiles(x, 0.1))
+    assert loaded.get_params() == {**one.get_params(), "random_state": None}
+
+
+def test_what_a_file_cannot_hold(tmp_path):
+    x, y = branches()
+    path = tmp_path / "model"
+    model = tiny(objective=NLL(), callbacks=[id], hidden_sizes=np.array([8]), max_epochs=1)
+    model.fit(x, y).save(path)
+    loaded = MDNRegressor.load(path)
+    assert (loaded.objective, loaded.callbacks, loaded.hidden_sizes) == ("nll", (), (8,))
+    # Objects without a name: the model predicts, but says what it lacks to be fitted again.
+    model.set_params(objective=NGEM(damping=0.5), optimizer=optax.adam(1e-3)).fit(x, y).save(path)
+    loaded = MDNRegressor.load(path)
+    assert np.array_equal(loaded.predict(x), model.predict(x))
+    with pytest.raises(ValueError, match=r"objective must be one of .*got 'unsaved'"):
+        loaded.fit(x, y)
+    with pytest.raises(ValueError, match="our own networks only"):
+        tiny(network=lambda row: jnp.tile(row, 3), max_epochs=1).fit(x, y).save(path)
+    with pytest.raises(NotFittedError):
+        tiny().save(path)
+
+
+def test_it_works_with_the_settings_that_users_have():
+    """Single precision, silent promotion allowed, warnings as errors, no type checks."""
+    code = """
+        import numpy as np, ngem
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(120, 2))
+        y = 5e4 + 1e-2 * (x[:, 0] + 0.1 * rng.normal(size=120))
+        model = ngem.MDNRegressor(2, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2)
+        p = model.fit(x, y).predict(x)
+        assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
+        assert model.predict(x.astype(np.float32)).dtype == np.float32
+        assert np.isfinite(model.predict_quantiles(x[:3], [0.1, 0.9])).all()
+        assert str(model.predict_distribution(x).logits.dtype) == "float32"
+        """
+    warnings = ("-Werror", "-Wignore:Error reading persistent compilation cache")
+    done = subprocess.run(
+        [sys.executable, *warnings, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
