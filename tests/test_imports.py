@@ -106,8 +106,8 @@ def test_every_public_name_loads():
 
 def test_module_paths_of_version_0_1_still_work():
     for old, new in _moved.MOVED.items():
+        sys.modules.pop(f"ngem.{old}", None)
         with pytest.warns(DeprecationWarning, match=rf"ngem\.{old} has moved to ngem\.{new}"):
-            sys.modules.pop(f"ngem.{old}", None)
             module = importlib.import_module(f"ngem.{old}")
         for name in vars(importlib.import_module(f"ngem.{new}")):
             assert name[:2] == "__" or hasattr(module, name)
