@@ -1,11 +1,11 @@
-"""Natural gradients: the one custom derivative that every objective uses.
+"""Natural gradients: the custom derivative that every preconditioned objective uses.
 
 Proposition 4 of the paper: the complete-data Fisher information of a mixture is block-diagonal,
 weight_k F_k for each component and F_pi for the weights. So a gradient is preconditioned block by
 block, on its way from the likelihood back to the network, in closed form.
 
-Everything is written for one row, its components first. Families that take rows may be given
-arrays with further axes at their end, one entry for each row.
+Everything is written for one row, its components first. For families that take rows, arrays may
+have more axes at their end, with one entry for each row.
 """
 
 import abc
@@ -18,11 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from . import _defaults, _errors
-from ._defaults import COORDINATE_CHOICES
-from ._types import LocationScale, Power
+from ._types import Logits, Params, Power
 from .families import AbstractFamily, power_of
 
-Logits = Float[Array, "comp *rows"]
 TracedPower = Float[Array, ""]
 
 
@@ -43,14 +41,14 @@ def derived_logits(logits: Logits, grad: Logits) -> Logits:
     """Return (diag(1/weight) - 11^T) times the gradient: 1 - r with r = responsibility / weight.
 
     Appendix B.7. Unbiased, but r is unbounded as a weight goes to zero. The matrix is a reflexive
-    generalised inverse of equation (22), not the Moore-Penrose one as the paper says.
+    generalized inverse of equation (22), not the Moore-Penrose inverse as the paper says.
     """
     log_weights = jax.nn.log_softmax(logits, axis=0)
     return grad * jnp.exp(-log_weights) - jnp.sum(grad, axis=0, keepdims=True)
 
 
 def pseudo_inverse_logits(logits: Logits, grad: Logits) -> Logits:
-    """Return the Moore-Penrose inverse of equation (22) times the gradient: 1 - r, centred."""
+    """Return the Moore-Penrose inverse of equation (22) times the gradient: 1 - r, centered."""
     step = derived_logits(logits, grad)
     return step - jnp.mean(step, axis=0, keepdims=True)
 
@@ -65,22 +63,22 @@ LOGITS_RULES: dict[str, Callable[[Logits, Logits], Logits]] = {
 
 
 class AbstractMetric(abc.ABC):
-    """A preconditioner of a mixture's gradients: hashable, since it is static under jit."""
+    """A preconditioner of a mixture's gradients: hashable, because it is static under jit."""
 
     @abc.abstractmethod
     def solve(
         self,
         logits: Logits,
-        components: LocationScale,
-        grads: tuple[Logits, LocationScale],
+        components: Params,
+        grads: tuple[Logits, Params],
         power: TracedPower | None,
-    ) -> tuple[Logits, LocationScale]:
+    ) -> tuple[Logits, Params]:
         """Return what the logits and the components receive.
 
         Args:
-            logits: Unnormalised log weights.
+            logits: Unnormalized log weights.
             components: Parameters of the components.
-            grads: Gradients with respect to the normalised log weights and the components.
+            grads: Gradients with respect to the normalized log weights and the components.
             power: A strength that follows a schedule, or None for the metric's own.
         """
 
@@ -97,10 +95,10 @@ class CompleteDataFisher(AbstractMetric):
         family: The components' family, which solves with its own Fisher information.
         power: Strength on the components, 0 to 1, unless `solve` is given another.
         logits_rule: One of `LOGITS_RULES`.
-        damping: Weights are inverted as (weight + damping) / (1 + damping), so that a component
-            which the network has all but given up takes a step of at most about damping^-power
-            times its own.
-        coordinates: Coordinates of the scale in which F_k is taken, one of `COORDINATE_CHOICES`.
+        damping: Weights are inverted as (weight + damping) / (1 + damping), so that the step of a
+            component with vanishing weight is at most about damping^-power times its own.
+        coordinates: Coordinates of the scale in which F_k is taken, a name in
+            `COORDINATE_CHOICES`.
     """
 
     family: AbstractFamily
@@ -109,30 +107,29 @@ class CompleteDataFisher(AbstractMetric):
     damping: float = 0.0
     coordinates: str = "scale"
 
-    def __post_init__(self):
-        _errors.check_choice("coordinates", self.coordinates, COORDINATE_CHOICES)
+    def __post_init__(self) -> None:
+        _errors.check_choice("coordinates", self.coordinates, _defaults.COORDINATE_CHOICES)
         _errors.check_choice("logits_rule", self.logits_rule, LOGITS_RULES)
         _errors.check_not_negative("damping", self.damping, _defaults.DAMPING)
 
     def solve(
         self,
         logits: Logits,
-        components: LocationScale,
-        grads: tuple[Logits, LocationScale],
+        components: Params,
+        grads: tuple[Logits, Params],
         power: TracedPower | None,
-    ) -> tuple[Logits, LocationScale]:
+    ) -> tuple[Logits, Params]:
         """Return the natural gradient of logits and components, equation (20)."""
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
-        share = self._inverse_weights(logits, strength)
-        solved = jax.tree.map(
-            lambda leaf: leaf * jnp.expand_dims(share, tuple(range(1, 1 + leaf.ndim - share.ndim))),
+        solved = multiply_leading(
             self.family.fisher_solve_each(components, grad_components, strength, self.coordinates),
+            self._inverse_weights(logits, strength),
         )
         return LOGITS_RULES[self.logits_rule](logits, grad_weights), solved
 
     def _inverse_weights(self, logits: Logits, power: Power) -> Logits:
-        """Return the damped weights to the power -power; undamped ones only in log space."""
+        """Return the damped weights to the power -power; undamped weights in log space."""
         if len(logits) == 1:
             return jnp.ones_like(logits)  # the only component has all the weight
         if self.damping > 0:
@@ -142,31 +139,62 @@ class CompleteDataFisher(AbstractMetric):
         return jnp.exp(-jnp.asarray(power, log_weights.dtype) * log_weights)
 
 
+def multiply_leading(tree: Params, factor: Float[Array, "leading *rows"]) -> Params:
+    """Return arrays multiplied by a factor for each entry of their first axis (and each row)."""
+    return jax.tree.map(
+        lambda leaf: leaf * jnp.expand_dims(factor, tuple(range(1, 1 + leaf.ndim - factor.ndim))),
+        tree,
+    )
+
+
+def raw_fisher_diagonal(
+    family: AbstractFamily, logits: Logits, components: Params
+) -> tuple[Logits, Float[Array, "comp raw *rows"]]:
+    """Return the diagonal of the complete-data Fisher information in raw outputs.
+
+    weight_k (1 - weight_k) for the logits, equation (22), and weight_k times the diagonal of F_k
+    for the raw outputs of each component. It is positive, while the second derivatives of a
+    mixture's likelihood are often negative.
+    """
+    weights = jax.nn.softmax(logits, axis=0)
+    diagonal = jax.vmap(family.raw_fisher_diagonal)(components)
+    return weights * (1 - weights), multiply_leading(diagonal, weights)
+
+
 def natural(
     metric: AbstractMetric,
     logits: Logits,
-    components: LocationScale,
+    components: Params,
     power: TracedPower | None = None,
-) -> tuple[Logits, LocationScale]:
+) -> tuple[Logits, Params]:
     """Return log weights and components; on the way back, turn gradients into natural ones.
 
-    The gradients come in with respect to the log weights and the components' parameters, and leave
+    The gradients come in with respect to the log weights and the components' parameters. They leave
     with respect to the logits and the components' parameters.
     """
     return _natural(metric, logits, components, power)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _natural(metric, logits, components, power):
+def _natural(
+    metric: AbstractMetric, logits: Logits, components: Params, power: TracedPower | None
+) -> tuple[Logits, Params]:
     del metric, power
     return jax.nn.log_softmax(logits, axis=0), components
 
 
-def _natural_forward(metric, logits, components, power):
+_Saved = tuple[Logits, Params, TracedPower | None]
+
+
+def _natural_forward(
+    metric: AbstractMetric, logits: Logits, components: Params, power: TracedPower | None
+) -> tuple[tuple[Logits, Params], _Saved]:
     return _natural(metric, logits, components, power), (logits, components, power)
 
 
-def _natural_backward(metric, saved, grads):
+def _natural_backward(
+    metric: AbstractMetric, saved: _Saved, grads: tuple[Logits, Params]
+) -> tuple[Logits, Params, TracedPower | None]:
     logits, components, power = saved
     return *metric.solve(logits, components, grads, power), jax.tree.map(jnp.zeros_like, power)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import training
-from .._types import LocationScale
+from ..families import LocationScale
 from ..mixture import Mixture
 from ..nn import MixtureNetwork, mixture_mlp
 from ..objectives import ANNEALED, get_objective

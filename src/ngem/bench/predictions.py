@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._types import LocationScale
+from ..families import LocationScale
 from ..mixture import Mixture
 from .timing import Turn, seconds
 

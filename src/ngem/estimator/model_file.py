@@ -1,6 +1,6 @@
 """Model files: a fitted model and the parameters it was fitted with, in one file without code.
 
-A file is read with suspicion: each value of its header must obey the rules of the estimator's own
+A file is not trusted: each value of its header must obey the rules of the estimator's own
 parameters, and each array must have the name, shape and dtype that the header implies, before
 anything is built from them.
 """
@@ -18,13 +18,17 @@ import numpy as np
 
 from .. import _files
 from .._files import FileError
+from ..families import FAMILIES
 from ..nn import MixtureNetwork
 from . import parameters
 from .prediction import Model
 from .preprocessing import Inputs, Scaling
 from .schema import Schema
 
-_KIND, _VERSION = "ngem.MDNRegressor", 1
+_KIND, _VERSION = "ngem.MDNRegressor", 2
+
+#: Parameters that files of version 1 lack, with the values that were meant.
+_ADDED = {"family": "gaussian"}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 _DIAGNOSTICS = {
@@ -43,7 +47,7 @@ _DIAGNOSTICS = {
 
 
 class Saved(NamedTuple):
-    """All that a fitted estimator is.
+    """Everything that makes up a fitted estimator.
 
     Attributes:
         settings: Its parameters.
@@ -159,19 +163,23 @@ def _read_settings(header: Any) -> dict[str, Any]:
     # Models that were not fitted on a file of columns have no table.
     known = isinstance(header, dict) and set(header) - {"table"} == names
     _need(known, f"a header with {names}", header)
-    found, rules = header["parameters"], parameters.RULES
-    _need(isinstance(found, dict), "parameters by name", found)
-    _need(set(found) == set(rules) - set(parameters.TRANSIENT), "the known parameters", set(found))
-    for name, value in found.items():
-        unsaved = value == parameters.UNSAVED and name in ("objective", "optimizer")
-        # Every rule is a test that fails on nothing, whatever JSON holds.
-        _need(unsaved or rules[name].test(value), f"{name} of {rules[name].expected}", value)
-    tuples = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
-    return {**found, **tuples, **parameters.TRANSIENT}
+    _need(isinstance(header["parameters"], dict), "parameters by name", header["parameters"])
+    saved, rules = {**_ADDED, **header["parameters"]}, parameters.RULES
+    _need(set(saved) == set(rules) - set(parameters.TRANSIENT), "the known parameters", set(saved))
+    for name, value in saved.items():
+        is_unsaved = value == parameters.UNSAVED and name in ("objective", "optimizer")
+        # Every rule is a test that raises for no value, whatever JSON holds.
+        _need(is_unsaved or rules[name].test(value), f"{name} of {rules[name].expected}", value)
+    if saved["covariance"] == parameters.OLD_LOGISTIC:
+        saved |= {"family": "logistic", "covariance": "diag"}
+    names = saved["family"], saved["covariance"]
+    _need(names in {kind.names for kind in FAMILIES.values()}, "a known family", names)
+    tuples = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
+    return {**saved, **tuples, **parameters.TRANSIENT}
 
 
 def _check_header(header: dict, settings: dict, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse what cannot be, above all sizes that the file's own arrays do not bear out."""
+    """Refuse what cannot be, above all sizes that the file's own arrays do not have."""
     most = sum(array.size for array in arrays.values())
     sizes = (settings["n_components"], *settings["hidden_sizes"])
     for size in (*sizes, header["n_features"], header["n_outputs"]):
@@ -200,13 +208,13 @@ def _read_table(header: dict) -> Schema | None:
     return schema
 
 
-def _check_diagnostics(found: Any) -> None:
-    _need(isinstance(found, dict) and set(found) == set(_DIAGNOSTICS), "known diagnostics", found)
-    for name, value in found.items():
+def _check_diagnostics(saved: Any) -> None:
+    _need(isinstance(saved, dict) and set(saved) == set(_DIAGNOSTICS), "known diagnostics", saved)
+    for name, value in saved.items():
         parts = value if isinstance(value, list) else [value]
-        right = value is None or type(value) is _DIAGNOSTICS[name]
-        numbers = all(type(part) in (int, float, str, type(None)) for part in parts)
-        _need(right and numbers, f"{name} of type {_DIAGNOSTICS[name].__name__}", value)
+        has_type = value is None or type(value) is _DIAGNOSTICS[name]
+        is_plain = all(type(part) in (int, float, str, type(None)) for part in parts)
+        _need(has_type and is_plain, f"{name} of type {_DIAGNOSTICS[name].__name__}", value)
 
 
 def _read_inputs(arrays: dict[str, np.ndarray], n_features: int) -> Inputs:
@@ -242,7 +250,7 @@ def _read_network(
     last = settings["n_components"] * parameters.family(settings).num_raw(dim)
     widths = (n_inputs, *settings["hidden_sizes"], last)
     _need(all(a * b <= most for a, b in itertools.pairwise(widths)), "its own weights", widths)
-    # Shapes only: nothing is allocated until every array of the file has been found to fit.
+    # Shapes only: nothing is allocated until every array of the file has been checked.
     like = eqx.filter_eval_shape(
         parameters.architecture, settings, n_inputs, dim, jax.random.key(0)
     )
@@ -255,7 +263,7 @@ def _read_network(
 def _take(
     arrays: dict[str, np.ndarray], name: str, shape: tuple, dtype: Any, *, finite: bool = True
 ) -> np.ndarray:
-    """Return an array and strike it off the list, refusing one that is not as it should be."""
+    """Return an array and remove it from the list, refusing one that is not as it should be."""
     _need(name in arrays, f"an array {name}", sorted(arrays))
     array = arrays.pop(name)
     _need(array.dtype == dtype, f"{name} of dtype {np.dtype(dtype)}", array.dtype)

@@ -1,10 +1,11 @@
 """What each parameter of the estimator may be, and the objects that its values stand for.
 
-A model file holds the same parameters, so that the same rules guard both doors.
+A model file holds the same parameters, and the same rules check them.
 """
 
 import numbers
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,16 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..families import FAMILIES, AbstractFamily
-from ..nn import ACTIVATIONS, MixtureNetwork, initialise_head, mixture_mlp
+from ..families import COVARIANCE_NAMES, FAMILY_NAMES, AbstractFamily, get_family
+from ..nn import ACTIVATIONS, MixtureNetwork, initialize_head, mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective, get_objective
 from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import Plan
 
-#: What stands in a file for an object that has no name. The model predicts, but does not fit again.
+#: Stands in a file for an object that has no name. The model predicts, but cannot be fitted again.
 UNSAVED = "unsaved"
 
-#: Parameters that say how to run rather than what to do; a file never holds them.
+#: How version 0.1 asked for the logistic family: as a covariance.
+OLD_LOGISTIC = "logistic"
+
+#: Parameters that say how to run rather than what to do. A file never holds them.
 TRANSIENT = {
     "callbacks": (),
     "checkpoint": None,
@@ -34,7 +38,7 @@ TRANSIENT = {
 
 
 class Rule(NamedTuple):
-    """A test that never fails on anything, and the words for what passes it."""
+    """A test that raises for no value, and the words for what passes it."""
 
     test: Callable[[Any], bool]
     expected: str
@@ -100,10 +104,15 @@ RULES: dict[str, Rule] = {
     "n_components": _integer(5),
     "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
     "activation": _choice(ACTIVATIONS),
-    "covariance": _choice(FAMILIES),
+    "family": _choice(FAMILY_NAMES),
+    "covariance": Rule(
+        lambda v: isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC),
+        f"one of {', '.join(map(repr, COVARIANCE_NAMES))}",
+        "diag",
+    ),
     "objective": _choice(OBJECTIVES, AbstractObjective, otherwise=" or an objective"),
     "power": Rule(
-        _is_power, "'auto', None, a number from 0 to 1 or three: start, end and share", "auto"
+        _is_power, "'auto', None, a number from 0 to 1 or three: start, end and fraction", "auto"
     ),
     "optimizer": Rule(
         lambda v: _is_transformation(v) or (isinstance(v, str) and v in DEFAULT_LEARNING_RATES),
@@ -152,9 +161,16 @@ def check(settings: Mapping[str, Any]) -> None:
                 f"{name} must be {rule.expected}, got {value!r}; for example {name}="
                 f"{rule.example!r}."
             )
+    if settings["covariance"] == OLD_LOGISTIC:
+        warnings.warn(
+            "covariance='logistic' is a family, not a covariance; pass family='logistic'.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    family(settings)  # refuses a covariance that the family does not have
     if settings["network"] is not None and settings["init"] != "random":
         raise ValueError(
-            "init must be 'random' with a network of your own, since we cannot know which of its "
+            "init must be 'random' with a network of your own, because nothing tells which of its "
             f"parameters are the head, got {settings['init']!r}; pass init='random'."
         )
     if settings["checkpoint"] is not None and not _is_integer(settings["random_state"], 0):
@@ -165,7 +181,7 @@ def check(settings: Mapping[str, Any]) -> None:
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what JSON can say of the parameters: names instead of objects, lists, numbers."""
+    """Return the parameters as JSON can hold them: names instead of objects, lists, numbers."""
     kept = {name: value for name, value in settings.items() if name not in TRANSIENT}
     for name in ("objective", "optimizer"):
         kept[name] = kept[name] if isinstance(kept[name], str) else _name_of(kept[name])
@@ -185,7 +201,10 @@ def _plain_value(value: Any) -> Any:
 
 def family(settings: Mapping[str, Any]) -> AbstractFamily:
     """Return the components' distribution."""
-    return FAMILIES[settings["covariance"]](scale_floor=float(settings["scale_floor"]))
+    floor = float(settings["scale_floor"])
+    if settings["covariance"] == OLD_LOGISTIC:
+        return get_family("logistic", scale_floor=floor)
+    return get_family(settings["family"], settings["covariance"], scale_floor=floor)
 
 
 def architecture(
@@ -213,14 +232,14 @@ def architecture(
     )
 
 
-def initialised(
+def start_network(
     settings: Mapping[str, Any], n_inputs: int, targets: np.ndarray, seed: int
 ) -> MixtureNetwork:
     """Return the network from which training starts."""
     network = architecture(settings, n_inputs, targets.shape[1], jax.random.key(seed))
     if settings["init"] == "random":
         return network
-    return initialise_head(network, targets.astype(np.float64), np.random.default_rng(seed))
+    return initialize_head(network, targets.astype(np.float64), np.random.default_rng(seed))
 
 
 def max_epochs(settings: Mapping[str, Any], n_rows: int) -> int:
@@ -237,24 +256,25 @@ def max_epochs(settings: Mapping[str, Any], n_rows: int) -> int:
 def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
     """Return how to train on so many rows."""
     patience = settings["patience"] or -(-max_epochs(settings, n_rows) // 5)
-    optional = lambda name, kind: None if settings[name] is None else kind(settings[name])  # noqa: E731
     return Plan(
-        objective=get_objective(settings["objective"]),
+        objective=_objective(settings),
         optimizer=settings["optimizer"],
         batch_size=int(settings["batch_size"]),
         learning_rate_schedule=settings["learning_rate_schedule"],
         warmup=float(settings["warmup"]),
-        power=_power(settings["power"]),
-        clip_norm=optional("clip_norm", float),
-        ema=optional("ema", float),
+        clip_norm=_optional_float(settings["clip_norm"]),
+        ema=_optional_float(settings["ema"]),
         patience=int(patience) if settings["early_stopping"] else None,
     )
 
 
-def _power(power: Any) -> tuple[float, float, float] | str | None:
+def _objective(settings: Mapping[str, Any]) -> AbstractObjective:
+    """Return the objective with the strength that was asked for; None is a constant strength."""
+    objective, power = get_objective(settings["objective"]), settings["power"]
     if isinstance(power, str):
-        return power
-    if isinstance(power, Sequence):
-        start, end, share = map(float, power)
-        return start, end, share
-    return None if power is None else (float(power), float(power), 1.0)
+        return objective
+    return objective.without_schedule() if power is None else objective.with_power(power)
+
+
+def _optional_float(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -1,13 +1,13 @@
 """A trained network with its units: predictions for any number of rows in bounded memory.
 
-Rows go through the network in blocks of a fixed size, so that one program is compiled for each
-kind of prediction and shape of model, whatever the number of rows. The network works in
-standardised units and single precision; results return to the user's units in double precision
-on the host.
+Rows go through the network in blocks of a fixed size. So one program is compiled for each kind of
+prediction and each shape of model, whatever the number of rows. The network works in standardized
+units and single precision; results return to the user's units in double precision on the host.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -16,17 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import LocationScale
+from .._types import Params
+from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
-from ..nn import MixtureNetwork
-from ..training import apply
+from ..mixture.rows import map_rows
+from ..nn import MixtureNetwork, apply
 from .preprocessing import Inputs, Scaling
 
-#: Rows in a block: the lower for a handful of rows, which should not wait for thousands.
+#: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
 
-#: Numbers that a program may keep at a time; a block has fewer rows where each needs many.
+#: Numbers that a program may keep at a time. A block has fewer rows where each row needs many.
 _BUDGET = 2**24
 
 
@@ -48,20 +49,14 @@ class Model:
 
     def quantiles(self, x: np.ndarray, q: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the quantiles of each target column by itself, (rows, q, dim)."""
-        numbers = 8 * self.network.dim * self.network.n_components
-        # One probability at a time, so that one program does for any number of them.
-        found = [
-            self._stream(
-                _quantile,
-                x,
-                shared=(jnp.asarray(level, jnp.float32),),
-                finish=self.targets.backward,
-                dtype=dtype,
-                numbers=numbers,
-            )
-            for level in q
-        ]
-        return np.stack(found, axis=1)
+        return self._stream(
+            _quantiles,
+            x,
+            shared=(q,),
+            finish=self.targets.backward,
+            dtype=dtype,
+            numbers=8 * self.network.dim * self.network.n_components,
+        )
 
     def interval(
         self, x: np.ndarray, coverage: float, kind: str, dtype: Any = np.float64
@@ -74,8 +69,8 @@ class Model:
         def to_user(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
 
-        # A highest-density region looks at all components on a grid of points around each, again
-        # and again; more than a few rows at a time would not stay in the processor's cache.
+        # A highest-density region evaluates all components on a grid of points around each, many
+        # times. More than a few rows at a time would not stay in the processor's cache.
         return self._stream(
             _highest_density,
             x,
@@ -137,7 +132,7 @@ class Model:
     def sampled_region_mass(
         self, x: np.ndarray, y: np.ndarray, n_samples: int, key: PRNGKeyArray
     ) -> np.ndarray:
-        """Return the share of draws whose joint density is at least that of y, (rows,)."""
+        """Return the fraction of draws whose joint density is at least that of y, (rows,)."""
         return self._stream(
             _sampled_region_mass,
             x,
@@ -150,19 +145,19 @@ class Model:
     def mixture(self, x: np.ndarray, dtype: Any = np.float64) -> Mixture:
         """Return the mixtures of all rows at once, in JAX's precision."""
 
-        def to_user(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-            logits, mean, scale = part
-            # With a full covariance the rows of the Cholesky factor belong to the columns of y.
-            stretch = self.targets.scale if scale.ndim == 3 else self.targets.scale[:, None]
-            return logits, self.targets.backward(mean), stretch * scale
+        family = self.network.family
+
+        def to_user(part: tuple[np.ndarray, Params]) -> tuple[np.ndarray, Params]:
+            logits, components = jax.tree.map(lambda leaf: leaf.astype(np.float64), part)
+            return logits, family.rescale(components, self.targets.location, self.targets.scale)
 
         dtype = jax.dtypes.canonicalize_dtype(dtype)
         parts = self._stream(_parameters, x, finish=to_user, dtype=dtype)
-        logits, mean, scale = map(jnp.asarray, parts)
-        return Mixture(logits, LocationScale(mean, scale), self.network.family)
+        logits, components = jax.tree.map(jnp.asarray, parts)
+        return Mixture(logits, components, family)
 
     def facts(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return entropy of weights, responsibilities and standardised log density of each row."""
+        """Return entropy of weights, responsibilities and standardized log density of each row."""
         return self._stream(_facts, x, self.targets.forward(y))
 
     def _stream(
@@ -193,8 +188,7 @@ def _block_size(n_rows: int, numbers: int) -> int:
     return min(_FEW if n_rows <= _FEW else _MANY, 2 ** (affordable.bit_length() - 1))
 
 
-# The programs: compiled once for each structure of network, at the level of the module so that
-# models of one structure share them.
+# The programs are functions of the module, so that models of one structure share what is compiled.
 
 
 @eqx.filter_jit
@@ -203,9 +197,11 @@ def _mean(network: MixtureNetwork, x: Float[Array, "batch inputs"]) -> Array:
 
 
 @eqx.filter_jit
-def _parameters(network: MixtureNetwork, x: Float[Array, "batch inputs"]):
+def _parameters(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"]
+) -> tuple[Float[Array, "batch comp"], Params]:
     mixture = apply(network, x)
-    return mixture.logits, *mixture.components
+    return mixture.logits, mixture.components
 
 
 @eqx.filter_jit
@@ -216,16 +212,25 @@ def _log_prob(
 
 
 @eqx.filter_jit
-def _facts(network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]):
+def _facts(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> tuple[Array, Array, Array]:
     mixture = apply(network, x)
     return mixture.weight_entropy(), mixture.responsibilities(y), mixture.log_prob(y)
 
 
+def _quantiles(
+    network: MixtureNetwork, x: Float[Array, "batch inputs"], levels: np.ndarray
+) -> np.ndarray:
+    # The network runs once; then one level at a time, so that one program serves any number of
+    # them.
+    mixture = _marginal_mixtures(network, x)
+    return np.stack([np.asarray(mixture.quantile(level)) for level in levels], axis=1)
+
+
 @eqx.filter_jit
-def _quantile(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], q: Float[Array, ""]
-) -> Float[Array, "batch dim"]:
-    return _marginals(apply(network, x)).quantile(q)
+def _marginal_mixtures(network: MixtureNetwork, x: Float[Array, "batch inputs"]) -> Mixture:
+    return _marginals(apply(network, x))
 
 
 @eqx.filter_jit
@@ -242,7 +247,7 @@ def _of_marginals(
     y: Float[Array, "batch dim"],
     name: str,
 ) -> Float[Array, "batch dim"]:
-    """Return what a method of one-dimensional mixtures says of each target."""
+    """Return what a method of one-dimensional mixtures gives for each target."""
     return getattr(_marginals(apply(network, x)), name)(y[..., None])
 
 
@@ -269,7 +274,7 @@ def _sample(
     key: PRNGKeyArray,
     n_samples: int,
 ) -> Float[Array, "batch draws dim"]:
-    # One key for each block, by the number of its first row; one for each row compiles slowly.
+    # One key for each block, from the number of its first row: a key for each row compiles slowly.
     draws = apply(network, x).sample(jax.random.fold_in(key, number[0]), (n_samples,))
     return jnp.moveaxis(draws, 0, 1)
 
@@ -278,8 +283,14 @@ def _marginals(mixture: Mixture) -> Mixture:
     """Return the one-dimensional mixtures of all target columns, (rows, dim)."""
     columns = [mixture.marginal(column) for column in range(mixture.dim)]
     joined = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns)
-    mean, scale = joined.components
-    # Far outside, means are huge; what lies between two floats there would hide from any search.
-    spacing = (4 * jnp.finfo(mean.dtype).eps).astype(mean.dtype) * jnp.abs(mean)
-    components = LocationScale(mean, jnp.maximum(scale, spacing.reshape(scale.shape)))
+    components = map_rows(partial(_widened, joined.family), joined.logits.shape)(joined.components)
     return Mixture(joined.logits, components, joined.family)
+
+
+def _widened(family: AbstractFamily, params: Params) -> Params:
+    """Return a component that is wider than the spacing of floats at its mean.
+
+    Far outside the data means are huge, and no search would find a region between two floats.
+    """
+    mean = family.mean(params)
+    return family.widen(params, (4 * jnp.finfo(mean.dtype).eps).astype(mean.dtype) * jnp.abs(mean))

@@ -33,55 +33,57 @@ _CONVERT = "a regressor predicts numbers, try y.astype(float)"
 class MDNRegressor(RegressorMixin, BaseEstimator):
     """Predicts a distribution: a neural network whose output is a mixture for each row.
 
-    Features and targets are standardised inside; everything that goes in or comes out is in the
+    Features and targets are standardized inside; everything that goes in or comes out is in the
     user's units. Training and predicting run in single precision, the change of units in double.
 
     Args:
         n_components: Components of the mixture.
         hidden_sizes: Widths of the hidden layers.
         activation: "gelu", "relu", "silu" or "tanh".
-        covariance: "diag", "full" for targets that are correlated within a component, or
-            "logistic" for independent components with heavier tails.
+        family: Distribution of the components: "gaussian"; "logistic" with heavier tails;
+            "laplace" with a sharp peak and heavier tails still.
+        covariance: "diag", or "full" for targets that are correlated within a Gaussian component.
         objective: "ngem", "nll" or another name in `ngem.OBJECTIVES`, or an objective.
-        power: Strength of the natural gradient: "auto", a number from 0 (plain likelihood) to 1
-            (the paper's), (start, end, share of training) for a linear schedule, or None for the
-            objective's own.
+        power: Strength of the natural gradient. "auto" is the objective's own: for "ngem" it falls
+            from one half to zero. A number from 0 (plain likelihood) to 1 (the paper's) stays
+            constant. (start, end, fraction of training) changes the numbers of the schedule. None
+            is the objective's constant strength, without a schedule.
         optimizer: "adam", "adamw", "sgd", "muon", "soap", "kfac", or an optax transformation,
-            which then carries its own learning rate.
+            which has its own learning rate.
         learning_rate: Peak learning rate; None is the optimizer's default.
         batch_size: Rows per step.
         max_epochs: Passes over the data at most; None is about 10,000 steps, in 40 to 1,000 passes.
         early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the
             best parameters.
-        validation_fraction: Share of rows to hold out, at least ten rows or a third. With fewer
-            than 15 rows none are, and training runs to the end.
+        validation_fraction: Fraction of rows to hold out, at least ten rows or a third. With fewer
+            than 15 rows none are held out, and training runs to the end.
         patience: Epochs without improvement before stopping; None is a fifth of `max_epochs`.
-        scale_inputs: Standardise features.
-        scale_targets: Standardise targets.
+        scale_inputs: Standardize features.
+        scale_targets: Standardize targets.
         init: "random", or "kmeans" to start at clusters of the targets.
         network: An Equinox module or function from one row to raw outputs, instead of an MLP;
             needs init="random". It returns `MixtureNetwork.num_raw` numbers.
         separate_networks: One network for the weights and one for the components.
-        dropout: Share of hidden units to drop while training.
-        layer_norm: Normalise hidden layers.
+        dropout: Fraction of hidden units to drop while training.
+        layer_norm: Normalize hidden layers.
         weight_decay: Decoupled decay of weight matrices; None is the optimizer's default.
         clip_norm: Largest norm of a gradient, or None.
         learning_rate_schedule: "cosine" or "constant".
-        warmup: Share of training during which the learning rate rises from zero.
+        warmup: Fraction of training during which the learning rate rises from zero.
         ema: Decay of a moving average of parameters to predict with, or None.
-        scale_floor: Smallest scale of a component, in units of the standardised target.
-        missing: "error", or "impute" to replace NaN in features by the column's median and tell
-            the network where that happened. Targets must be complete.
+        scale_floor: Smallest scale of a component, in units of the standardized target.
+        missing: "error", or "impute" to replace NaN in features by the column's median and to add
+            an indicator of where that happened. Targets must be complete.
         callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
             are closed when the fit ends.
         checkpoint: File to save progress in and to resume from; needs an integer random_state.
-        random_state: Seed of initialisation, held-out rows and batches.
+        random_state: Seed of initialization, held-out rows and batches.
         verbose: 1 shows a progress bar where there is a terminal.
 
     Attributes:
         model_: The trained network and its units.
         history_: "train_nll" and "validation_nll" of each epoch, mean negative log-likelihoods in
-            standardised units; add `diagnostics_["nll_offset"]` for the user's.
+            standardized units; add `diagnostics_["nll_offset"]` for the user's.
         diagnostics_: See `ngem.estimator.diagnostics.diagnose`, and how many steps were skipped.
         n_iter_: Epochs run.
         best_epoch_: Index in `history_` of the parameters that were kept.
@@ -101,6 +103,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         *,
         hidden_sizes=(128, 128),
         activation="gelu",
+        family="gaussian",
         covariance="diag",
         objective="ngem",
         power="auto",
@@ -133,6 +136,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.n_components = n_components
         self.hidden_sizes = hidden_sizes
         self.activation = activation
+        self.family = family
         self.covariance = covariance
         self.objective = objective
         self.power = power
@@ -170,8 +174,9 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             y: Targets, (rows,) or (rows, columns).
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
-            eval_set: (X, y) to watch instead of held-out rows. The best parameters on these rows
-                are kept; with early_stopping=False training nevertheless runs to the end.
+            eval_set: (X, y) for early stopping instead of held-out rows. The parameters that are
+                best on these rows are kept; with early_stopping=False training still runs to the
+                end.
 
         Raises:
             ngem.training.FitError: If training diverged; the estimator is then not fitted.
@@ -186,7 +191,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         targets = no_scaling(train.y.shape[1])
         if self.scale_targets:
             targets = fit_scaling(train.y, train.weights)
-        start = parameters.initialised(settings, inputs.n_columns, targets.forward(train.y), seed)
+        start = parameters.start_network(settings, inputs.n_columns, targets.forward(train.y), seed)
         model = Model(start, inputs, targets)
         result = self._train(model, train, held_out, settings, seed)
         model = Model(result.network, inputs, targets)
@@ -232,8 +237,8 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         """
         x = self._read_features(X)
         levels = _read_fractions("q", q, "a number or one sequence of them", max_ndim=1)
-        found = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels), x.dtype))
-        return found if levels.ndim else found[:, 0]
+        quantiles = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels), x.dtype))
+        return quantiles if levels.ndim else quantiles[:, 0]
 
     def predict_interval(self, X: Any, coverage: Any = 0.9, kind: str = "hdr") -> np.ndarray:
         """Return a region that holds each target column with a given probability.
@@ -249,10 +254,10 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             2), or (rows, columns, pieces, 2) for targets in columns.
         """
         x = self._read_features(X)
-        share = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
+        probability = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
         _errors.check_choice("kind", kind, ("hdr", "equal-tailed"))
-        found = self.model_.interval(x, share, kind, x.dtype)
-        return found[:, 0] if self.target_ndim_ == 1 else found
+        ends = self.model_.interval(x, probability, kind, x.dtype)
+        return ends[:, 0] if self.target_ndim_ == 1 else ends
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws from the conditional distributions, (n_samples, rows[, columns])."""
@@ -277,7 +282,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def crps(self, X: Any, y: Any) -> np.ndarray:
         """Return the continuous ranked probability score of each row and target column.
 
-        In the units and the shape of the targets; for Gaussian components.
+        In the units and the shape of the targets; for Gaussian and Laplace components.
         """
         table = self._read_rows(X, y)
         return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
@@ -295,7 +300,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return the smallest mass of a joint highest-density region that holds y, (rows,).
 
-        Estimated as the share of `n_samples` draws whose density is at least that of y.
+        Estimated as the fraction of `n_samples` draws whose density is at least that of y.
         """
         table = self._read_rows(X, y)
         n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
@@ -304,10 +309,10 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
 
-        Its parameters are those of the fit, whatever has been set since; `callbacks`, `checkpoint`,
-        `random_state` and `verbose` are not kept. An objective or optimizer that
-        is an object without a name becomes "unsaved": the loaded estimator predicts, but must be
-        given another before it can be fitted again. A `network` of the user's is refused.
+        Its parameters are those of the fit, whatever has been set since. `callbacks`, `checkpoint`,
+        `random_state` and `verbose` are not kept. An objective or optimizer that is an object
+        without a name becomes "unsaved": the loaded estimator predicts, but must be given another
+        before it can be fitted again. A user's own `network` is refused.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
@@ -350,13 +355,13 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     def to_torch(self):
         """Return the fitted model as a `torch.nn.Module` with the same predictions.
 
-        It takes features in the user's units, gaps included, and returns logits, means and scales
-        in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch.
+        It takes features in the user's units, missing values included, and returns logits, means
+        and scales in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch.
         """
         from .to_torch import to_torch
 
         check_is_fitted(self)
-        return to_torch(self.model_, self._fit_settings["covariance"])
+        return to_torch(self.model_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -401,12 +406,13 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         if self.checkpoint is not None:
             known = {
                 **parameters.plain(settings),
-                "objective": repr(plan.objective),
+                "objective": repr(plan.objective.without_schedule()),
+                "schedule": repr(plan.objective.schedule),
                 "network": _fingerprint(model.network),
                 "data": _fingerprint((data, validation)),
                 "seed": seed,
             }
-            checkpoint = Checkpoint(self.checkpoint, known)
+            checkpoint = Checkpoint(self.checkpoint, known, added=("family", "schedule"))
             resume = checkpoint.load(training.initial_state(model.network, plan, key))
             save = checkpoint.save
         try:
@@ -424,12 +430,12 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
                 save=save,
             )
         finally:
-            # Of a clone's callbacks, which are copies, no one else could close any.
+            # A clone's callbacks are copies, which nobody else can close.
             for callback in callbacks:
                 getattr(callback, "close", lambda: None)()
 
     def _hold_out(self, table: Table, eval_set: Any, seed: int) -> tuple[Table, Table | None]:
-        """Return the rows to train on, and those to watch."""
+        """Return the rows to train on, and those for early stopping."""
         if eval_set is not None:
             if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
                 raise ValueError(
@@ -517,15 +523,14 @@ def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
-    """Return probabilities, refusing what is none or in another form."""
+    """Return probabilities, refusing other values and shapes."""
     try:
-        found = np.asarray([] if value is None else value, np.float64)
+        fractions = np.asarray([] if value is None else value, np.float64)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim > max_ndim or found.size == 0:
+        fractions = np.empty(0)
+    if fractions.ndim > max_ndim or fractions.size == 0:
         raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
-    _errors.check_fraction(name, found)
-    return found
+    return _errors.check_fraction(name, fractions)
 
 
 def _check_finite(name: str, values: np.ndarray, *, allow_nan: bool = False) -> None:

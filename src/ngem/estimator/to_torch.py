@@ -11,18 +11,14 @@ from .prediction import Model
 _NAMES = {function: name for name, function in ACTIVATIONS.items()}
 
 
-def to_torch(model: Model, covariance: str) -> torch.MixtureDensityNetwork:
-    """Return the model as a module in evaluation mode.
-
-    Args:
-        model: A trained network with its units.
-        covariance: Its components' family by name.
-    """
+def to_torch(model: Model) -> torch.MixtureDensityNetwork:
+    """Return a trained network with its units as a module in evaluation mode."""
     network = model.network
-    if covariance not in ("diag", "full"):
+    family, covariance = network.family.names
+    if family != "gaussian":
         raise ValueError(
-            f"ngem.torch knows Gaussian components only, got covariance={covariance!r}; fit with "
-            "covariance='diag' or 'full'."
+            f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
+            "family='gaussian'."
         )
     scaling = model.inputs.scaling
     return torch.MixtureDensityNetwork(

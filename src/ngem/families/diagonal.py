@@ -3,18 +3,18 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import LocationScale
-from .base import AbstractLocationScale
+from .location_scale import AbstractLocationScale, LocationScale
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
-# Where densities by condition are cheaper as matrix products.
+# Densities by condition are matrix products from 16 targets on, up to 32 conditions.
 _LARGE_DIM, _FEW_CONDITIONS = 16, 32
 
 
@@ -30,6 +30,9 @@ def gaussian_mean_distance(
 @dataclass(frozen=True)
 class DiagonalGaussian(AbstractLocationScale):
     """N(mean, diag(scale^2)); Fisher information 1/scale^2 and 2/scale^2, equation (21)."""
+
+    names: ClassVar[tuple[str, str]] = ("gaussian", "diag")
+    has_crps: ClassVar[bool] = True
 
     @property
     def unit_fisher(self) -> tuple[float, float]:
@@ -50,18 +53,18 @@ class DiagonalGaussian(AbstractLocationScale):
     ) -> Float[Array, "batch comp"]:
         """Return the log density of each target under each component of its condition.
 
-        In high dimensions the squares are multiplied out: then all targets meet the components of
-        all conditions in two matrix products, which is far less work than a pass over
-        (batch, components, dim) numbers, as long as there are few conditions.
+        With many targets and few conditions the squares are multiplied out. Two matrix products
+        then give the density of every target under every condition, which is far less work than a
+        pass over (batch, components, dim) numbers.
         """
         conditions, _, dim = params.mean.shape
         if dim < _LARGE_DIM or conditions > _FEW_CONDITIONS:
             return super().log_prob_by_condition(params, y, condition)
-        # Any centre is exact; one near the means keeps squares, and so rounding errors, small.
-        centre = stop_gradient(jnp.mean(params.mean, axis=(0, 1)))
+        # Any center is exact; one near the means keeps squares, and so rounding errors, small.
+        center = stop_gradient(jnp.mean(params.mean, axis=(0, 1)))
         precision = params.scale**-2
-        offset = params.mean - centre[None, None]
-        residual = y - centre[None]
+        offset = params.mean - center[None, None]
+        residual = y - center[None]
         product = partial(jnp.tensordot, axes=(1, 2), precision=jax.lax.Precision.HIGHEST)
         squares = product(residual**2, precision) - 2 * product(residual, offset * precision)
         own = jnp.sum(offset**2 * precision + 2 * jnp.log(params.scale), axis=-1)
@@ -78,7 +81,11 @@ class DiagonalGaussian(AbstractLocationScale):
     def unit_sample(self, key: PRNGKeyArray, like: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return jax.random.normal(key, like.shape, like.dtype)
 
-    def mean_distance(
-        self, offset: Float[Array, "..."], scale: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
-        return gaussian_mean_distance(offset, scale)
+    def mean_distance(self, params: LocationScale, y: Float[Array, ""]) -> Float[Array, ""]:
+        return gaussian_mean_distance(y - params.mean[0], params.scale[0])
+
+    def mean_distance_between(
+        self, params: LocationScale, other: LocationScale
+    ) -> Float[Array, ""]:
+        scale = jnp.sqrt(params.scale[0] ** 2 + other.scale[0] ** 2)
+        return gaussian_mean_distance(params.mean[0] - other.mean[0], scale)

@@ -2,21 +2,31 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import LocationScale, Power
-from .base import AbstractFamily, power_of
+from .._types import Power
+from .base import AbstractFamily
 from .diagonal import gaussian_mean_distance
+from .powers import power_of
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
-# Below this many dimensions the substitution is unrolled into elementwise operations: faster for
-# small blocks than a batched LAPACK call, which moreover deadlocks under vmap within scan on the
-# CPU with the JAX versions we support.
+# Up to this many dimensions the substitution is unrolled into elementwise operations. That is
+# faster than a batched LAPACK call for small blocks. The call also deadlocks on the CPU under vmap
+# within scan, with the JAX versions we support.
 _UNROLLED_DIM = 24
+
+
+class MeanCholesky(NamedTuple):
+    """A mean and the lower Cholesky factor of a covariance, or gradients with respect to them."""
+
+    mean: Float[Array, "..."]
+    scale: Float[Array, "..."]
 
 
 @dataclass(frozen=True)
@@ -27,28 +37,31 @@ class FullGaussian(AbstractFamily):
     so the metric is diagonal in A and its inverse needs products with L only: no solve at all.
     """
 
+    names: ClassVar[tuple[str, str]] = ("gaussian", "full")
+    has_crps: ClassVar[bool] = True
+
     def num_raw(self, dim: int) -> int:
         return dim + dim * (dim + 1) // 2
 
-    def constrain(self, raw: Float[Array, " raw"], dim: int) -> LocationScale:
+    def constrain(self, raw: Float[Array, " raw"], dim: int) -> MeanCholesky:
         rows, cols = jnp.tril_indices(dim, -1)
-        mean, spread, below = jax.lax.split(raw, (dim, dim, len(rows)))
-        diagonal = jnp.diag(self.positive(spread))
-        return LocationScale(mean, diagonal.at[rows, cols].set(below))
+        mean, raw_diagonal, below = jax.lax.split(raw, (dim, dim, len(rows)))
+        diagonal = jnp.diag(self.positive(raw_diagonal))
+        return MeanCholesky(mean, diagonal.at[rows, cols].set(below))
 
-    def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
+    def unconstrain(self, params: MeanCholesky) -> Float[Array, " raw"]:
         rows, cols = jnp.tril_indices(params.mean.shape[0], -1)
         diagonal = self.raw_positive(jnp.diagonal(params.scale))
         return jnp.concatenate([params.mean, diagonal, params.scale[rows, cols]])
 
-    def log_prob(self, params: LocationScale, y: Float[Array, " dim"]) -> Float[Array, ""]:
+    def log_prob(self, params: MeanCholesky, y: Float[Array, " dim"]) -> Float[Array, ""]:
         z = _forward_substitution(params.scale, y - params.mean)
         log_det = jnp.sum(jnp.log(jnp.diagonal(params.scale)))
         return -0.5 * jnp.sum(z**2) - log_det - z.shape[0] * _LOG_SQRT_2PI
 
     def fisher_solve(
-        self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
-    ) -> LocationScale:
+        self, params: MeanCholesky, grad: MeanCholesky, power: Power, coordinates: str = "scale"
+    ) -> MeanCholesky:
         """Return the gradient preconditioned by F^-power, exactly at power 0 and 1.
 
         With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean
@@ -62,10 +75,10 @@ class FullGaussian(AbstractFamily):
         deviation = jnp.linalg.norm(params.scale, axis=-1)
         factor = params.scale / deviation[:, None]
         stretch = power_of(deviation, power)
-        share = jnp.asarray(power, deviation.dtype)
+        strength = jnp.asarray(power, deviation.dtype)
         mean = stretch * grad.mean
-        mean = (1 - share) * mean + share * (factor @ (factor.T @ mean))
-        halve = jnp.exp2(-share / 2)
+        mean = (1 - strength) * mean + strength * (factor @ (factor.T @ mean))
+        halve = jnp.exp2(-strength / 2)
         plain = jnp.tril(grad.scale)
         own = jnp.diagonal(params.scale)[:, None]
         change = own if coordinates == "log_scale" else jnp.maximum(own, 1 / own)
@@ -73,41 +86,77 @@ class FullGaussian(AbstractFamily):
         if coordinates != "scale":
             scale = _times_diagonal(plain, power_of(change, 1 - power))
         scale = _times_diagonal(stretch[:, None] * scale, halve)
-        scale = (1 - share) * scale + share * _correlated(factor, scale)
+        scale = (1 - strength) * scale + strength * _correlated(factor, scale)
         scale = stretch[:, None] * _times_diagonal(scale, halve)
         if coordinates != "scale":
             scale = _times_diagonal(scale, 1 / power_of(change, 1 + power))
-            scale = jnp.where(share == 0, plain, scale)  # free of rounding there
-        return LocationScale(stretch * mean, scale)
+            scale = jnp.where(strength == 0, plain, scale)  # no rounding there
+        return MeanCholesky(stretch * mean, scale)
 
-    def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
+    def raw_fisher_diagonal(self, params: MeanCholesky) -> Float[Array, " raw"]:
+        """Return the diagonal of F in raw outputs.
+
+        A step dL = e_i e_j^T has A = L^-1 dL with column j equal to column i of L^-1. Its squared
+        length is the squared norm of that column, with the entry on the diagonal counted twice.
+        """
+        dim = params.mean.shape[0]
+        columns = jax.vmap(partial(_forward_substitution, params.scale), out_axes=-1)
+        inverse = columns(jnp.eye(dim, dtype=params.scale.dtype))
+        norms = jnp.sum(inverse**2, axis=0)
+        own = jnp.diagonal(inverse) ** 2
+        slope = self.positive_slope(jnp.diagonal(params.scale))
+        rows, _ = jnp.tril_indices(dim, -1)
+        return jnp.concatenate([norms, (norms + own) * slope**2, norms[rows]])
+
+    def sample(self, params: MeanCholesky, key: PRNGKeyArray) -> Float[Array, " dim"]:
         noise = jax.random.normal(key, params.mean.shape, params.mean.dtype)
         return params.mean + params.scale @ noise
 
-    def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
-        return params.scale @ params.scale.T
+    def mean(self, params: MeanCholesky) -> Float[Array, " dim"]:
+        return params.mean
 
-    def variance(self, params: LocationScale) -> Float[Array, " dim"]:
+    def variance(self, params: MeanCholesky) -> Float[Array, " dim"]:
         return jnp.sum(params.scale**2, axis=-1)
 
-    def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
+    def covariance(self, params: MeanCholesky) -> Float[Array, "dim dim"]:
+        return params.scale @ params.scale.T
+
+    def from_moments(
+        self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]
+    ) -> MeanCholesky:
+        return MeanCholesky(mean, jnp.diag(jnp.sqrt(variance)))
+
+    def marginal(self, params: MeanCholesky, dims: tuple[int, ...]) -> MeanCholesky:
         rows = params.scale[jnp.array(dims)]
         if len(dims) == 1:
             factor = jnp.linalg.norm(rows, axis=-1, keepdims=True)
         else:
             factor = jnp.linalg.cholesky(rows @ rows.T)
-        return LocationScale(params.mean[jnp.array(dims)], factor)
+        return MeanCholesky(params.mean[jnp.array(dims)], factor)
 
-    def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
+    def rescale(self, params: MeanCholesky, location: Any, scale: Any) -> MeanCholesky:
+        # The rows of the factor belong to the columns of y.
+        return MeanCholesky(location + scale * params.mean, scale[..., None] * params.scale)
+
+    def cdf(self, params: MeanCholesky, y: Float[Array, " 1"]) -> Float[Array, ""]:
         return jax.scipy.special.ndtr((y - params.mean) / params.scale[0])[0]
 
-    def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
+    def quantile(self, params: MeanCholesky, q: Float[Array, ""]) -> Float[Array, ""]:
         return params.mean[0] + params.scale[0, 0] * jax.scipy.special.ndtri(q)
 
-    def mean_distance(
-        self, offset: Float[Array, "..."], scale: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
-        return gaussian_mean_distance(offset, scale)
+    def mean_distance(self, params: MeanCholesky, y: Float[Array, ""]) -> Float[Array, ""]:
+        return gaussian_mean_distance(y - params.mean[0], params.scale[0, 0])
+
+    def mean_distance_between(self, params: MeanCholesky, other: MeanCholesky) -> Float[Array, ""]:
+        scale = jnp.sqrt(params.scale[0, 0] ** 2 + other.scale[0, 0] ** 2)
+        return gaussian_mean_distance(params.mean[0] - other.mean[0], scale)
+
+    def scales(self, params: MeanCholesky) -> Float[Array, " dim"]:
+        return jnp.diagonal(params.scale)
+
+    def widen(self, params: MeanCholesky, smallest: Float[Array, " dim"]) -> MeanCholesky:
+        missing = jnp.maximum(smallest - jnp.diagonal(params.scale), 0.0)
+        return MeanCholesky(params.mean, params.scale + jnp.diag(missing))
 
 
 def _forward_substitution(

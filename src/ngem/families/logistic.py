@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .base import AbstractLocationScale
+from .location_scale import AbstractLocationScale
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class Logistic(AbstractLocationScale):
 
     Fisher information 1/(3 scale^2) for the location and (3 + pi^2)/(9 scale^2) for the scale.
     """
+
+    names: ClassVar[tuple[str, str]] = ("logistic", "diag")
 
     @property
     def unit_fisher(self) -> tuple[float, float]:

@@ -1,21 +1,6 @@
 """Weights and components as one density: probabilities, moments, quantiles, modes and regions."""
 
-from .mixture import (
-    LocationScale,
-    Mixture,
-    below_top,
-    broadcast_rows,
-    gaussian_mixture,
-    log_joint,
-    over_rows,
-)
+from ..families import LocationScale
+from .mixture import Mixture, gaussian_mixture
 
-__all__ = [
-    "LocationScale",
-    "Mixture",
-    "below_top",
-    "broadcast_rows",
-    "gaussian_mixture",
-    "log_joint",
-    "over_rows",
-]
+__all__ = ["LocationScale", "Mixture", "gaussian_mixture"]

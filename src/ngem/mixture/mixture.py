@@ -9,33 +9,40 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .. import _errors
-from .._types import LocationScale
-from ..families import AbstractFamily, DiagonalGaussian, FullGaussian
+from .._errors import check_choice
+from .._types import Params
+from ..families import (
+    AbstractFamily,
+    DiagonalGaussian,
+    FullGaussian,
+    LocationScale,
+    MeanCholesky,
+)
 from . import checks, univariate
 from .blocks import over_blocks, padded
+from .rows import broadcast_rows, map_components, map_rows, subtract_max
 
-# Where a component can bend the mixture's density, in units of its standard deviation. It reaches
-# far out, for what is left there of a wide component may meet a faint one; extrema of the slope
-# are added later, so the spacing may be coarse.
+# Where a component can bend the mixture's density, in units of its standard deviation. The points
+# reach far out, because the tail of a wide component may meet a faint one there. Extrema of the
+# slope are added later, so the spacing may be coarse.
 _REACH = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0, 17.0, 25.0, 39.0)
 _BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 
-# The mass left out on either side when a highest-density region is bracketed; in low precision it
-# is one rounding unit, since 1 - 1e-9 would round to 1 and the bracket reach to infinity.
+# Probability outside the bracket of a highest-density region, on either side. In single precision
+# it is one rounding unit, because 1 - 1e-9 would round to 1 and the bracket would be infinite.
 _TAIL = 1e-9
 
-# Rows that one program answers for at a time, where there are very many.
+# Rows per block where there are very many.
 _BLOCK = 32_768
 
 
 class Mixture(eqx.Module):
     """sum_k weight_k f(y; params_k), equation (2), one pytree for a whole batch of rows.
 
-    What is computed is compiled once per shape, so that a call is one program, whoever calls.
+    Every method is compiled once per shape.
 
     Attributes:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         components: Parameters of the components, leading axes (..., components).
         family: The distribution that the parameters belong to.
 
@@ -45,7 +52,7 @@ class Mixture(eqx.Module):
     """
 
     logits: Float[Array, "*batch comp"]
-    components: LocationScale
+    components: Params
     family: AbstractFamily = eqx.field(static=True, default=DiagonalGaussian())
 
     @property
@@ -61,11 +68,11 @@ class Mixture(eqx.Module):
     @property
     def dim(self) -> int:
         """Number of target columns."""
-        return self.components.mean.shape[-1]
+        return jax.tree.leaves(self.components)[0].shape[self.logits.ndim]
 
     @property
     def log_weights(self) -> Float[Array, "*batch comp"]:
-        """Logarithms of the weights, normalised."""
+        """Logarithms of the weights, normalized."""
         return jax.nn.log_softmax(self.logits, axis=-1)
 
     @property
@@ -76,26 +83,30 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
         """Return the log density of one target per row, equation (14)."""
-        top, joint = log_joint(self.family, self.log_weights, self.components, y)
-        return top + jax.nn.logsumexp(joint, axis=-1)
+        largest, joint = self._log_joint(y)
+        return largest + jax.nn.logsumexp(joint, axis=-1)
 
     @eqx.filter_jit
     def responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
         """Return the posterior probability of each component, equation (15)."""
-        _, joint = log_joint(self.family, self.log_weights, self.components, y)
-        return jax.nn.softmax(joint, axis=-1)
+        return jax.nn.softmax(self._log_joint(y)[1], axis=-1)
+
+    def _log_joint(
+        self, y: Float[Array, "*rows dim"]
+    ) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
+        """Return the largest log density of each row, and log(weight_k f_k(y)) minus that."""
+        density = map_components(
+            self.family.log_prob, self.components, self.batch_shape, y, event_rank=1
+        )
+        return subtract_max(self.log_weights, density, axis=-1)
 
     @eqx.filter_jit
     def sample(self, key: PRNGKeyArray, shape: Sequence[int] = ()) -> Float[Array, "*draws dim"]:
         """Return independent draws, shape + batch_shape + (dim,)."""
         pick_key, draw_key = jax.random.split(key)
         rows = (*shape, *self.batch_shape)
-        picked = jax.random.categorical(pick_key, self.logits, shape=rows)
-        chosen = self._select(picked)
-        draw = self.family.sample
-        for _ in rows:
-            draw = jax.vmap(draw)
-        return draw(chosen, jax.random.split(draw_key, rows))
+        chosen = self._select(jax.random.categorical(pick_key, self.logits, shape=rows))
+        return map_rows(self.family.sample, rows)(chosen, jax.random.split(draw_key, rows))
 
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
@@ -112,9 +123,9 @@ class Mixture(eqx.Module):
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
         means = self._per_component(self.family.mean)
-        spread = (means - self.mean()[..., None, :]) ** 2
+        between = (means - self.mean()[..., None, :]) ** 2
         within = self.component_variance()
-        return jnp.sum(self.weights[..., None] * (within + spread), axis=-2)
+        return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
 
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
@@ -152,9 +163,9 @@ class Mixture(eqx.Module):
         return self._cdf()(y[..., 0])
 
     def _cdf(self) -> Callable[[Float[Array, "*rows"]], Float[Array, "*rows"]]:
-        """Return the distribution function, ready to be asked many times over."""
+        """Return the distribution function as a function of y."""
         average = self._average(self.family.cdf)
-        # Weights may add up to a rounding unit more.
+        # The sum of weights may exceed 1 by a rounding unit.
         return lambda x: jnp.minimum(average(x[..., None]), 1)
 
     def quantile(self, q: float | Float[Array, "..."]) -> Float[Array, "..."]:
@@ -183,34 +194,33 @@ class Mixture(eqx.Module):
     def crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
-        In closed form, for families whose differences stay in the family (the Gaussian ones).
+        In closed form, for Gaussian and Laplace components.
         """
         checks.check_one_dimensional("crps", self.dim)
         return self._each_row(Mixture._crps, y)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
-        distance = self.family.mean_distance
+        error = self._average(lambda params, y: self.family.mean_distance(params, y[0]))(y)
+        return error - jnp.broadcast_to(self._half_mean_difference(), error.shape)
 
-        def to_target(params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
-            width = jnp.sqrt(self.family.variance(params)[0])
-            return distance(y[0] - self.family.mean(params)[0], width)
+    def _half_mean_difference(self) -> Float[Array, "*batch"]:
+        """Return E|Y - Y'| / 2 of each row, for independent draws Y and Y'."""
+        weights, components = self._components_first()
+        first, second = np.triu_indices(self.n_components)
+        dtype = jnp.result_type(*jax.tree.leaves(components))
+        times = jnp.asarray(np.where(first == second, 0.5, 1.0), dtype)
+        distance = map_rows(self.family.mean_distance_between, self.batch_shape)
 
-        parts = (self.weights, self.components.mean[..., 0], self.component_variance()[..., 0])
-        weight, at, variance = (jnp.moveaxis(leaf, -1, 0) for leaf in parts)
-        pairs = np.triu_indices(self.n_components)
-        times = np.where(pairs[0] == pairs[1], 0.5, 1.0)
-
-        def to_each_other(total, pair):
+        def add_pair(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
             times, i, j = pair
-            apart = distance(at[i] - at[j], jnp.sqrt(variance[i] + variance[j]))
-            return total + times * weight[i] * weight[j] * apart, None
+            both = (jax.tree.map(lambda leaf, k=k: leaf[k], components) for k in (i, j))
+            return total + times * weights[i] * weights[j] * distance(*both), None
 
         # Each pair of components once, and one at a time: never K x K numbers per row.
-        zero = jnp.zeros(self.batch_shape, jnp.result_type(*parts))
-        spread, _ = jax.lax.scan(to_each_other, zero, (jnp.asarray(times, zero.dtype), *pairs))
-        error = self._average(to_target)(y)
-        return error - jnp.broadcast_to(spread, error.shape)
+        zero = jnp.zeros(self.batch_shape, dtype)
+        pairs = (times, jnp.asarray(first), jnp.asarray(second))
+        return jax.lax.scan(add_pair, zero, pairs)[0]
 
     def modes(self) -> Float[Array, "*batch comp"]:
         """Return where each row's density peaks, highest first, NaN where there are no more.
@@ -222,7 +232,9 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _modes(self) -> Float[Array, "*batch comp"]:
-        return _over(lambda row: univariate.modes(**row._shape(), n_modes=row.n_components), self)
+        return self._map_rows(
+            lambda row: univariate.modes(**row._shape(), n_modes=row.n_components)
+        )
 
     def interval(
         self, coverage: float | Float[Array, ""], kind: str = "hdr"
@@ -240,7 +252,7 @@ class Mixture(eqx.Module):
         """
         checks.check_one_dimensional("interval", self.dim)
         checks.check_known_fraction("coverage", coverage)
-        if _errors.check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
+        if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
         return self._highest_density(jnp.asarray(coverage, self.logits.dtype))
@@ -259,7 +271,7 @@ class Mixture(eqx.Module):
         def mass(row: Mixture, at: Float[Array, " 1"]) -> Float[Array, ""]:
             return univariate.region_mass(**row._bumps(), x=at[0], n_intervals=row.n_components)
 
-        return _over(mass, self, y)
+        return self._map_rows(mass, y)
 
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
@@ -268,20 +280,20 @@ class Mixture(eqx.Module):
                 **row._bumps(), coverage=coverage, n_intervals=row.n_components
             )
 
-        return _over(region, self)
+        return self._map_rows(region)
 
     def _each_row(self, program: Callable[..., Array], *per_row: Array) -> Array:
-        """Return a program's answer for each row; for very many rows block by block, on all cores.
+        """Return what a program computes for each row, in blocks on all cores for very many rows.
 
-        What is traced is part of a larger program, and stays in one piece.
+        Traced arrays are part of a larger program, which is not split.
         """
-        everything = (self, *per_row)
-        many = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
-        alike = all(array.shape[:-1] == self.batch_shape for array in per_row)
-        concrete = all(map(checks.is_concrete, jax.tree.leaves(everything)))
-        if not (many and alike and concrete and jax.default_backend() == "cpu"):
-            return program(*everything)
-        host = jax.tree.map(np.asarray, everything)
+        arguments = (self, *per_row)
+        is_large = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
+        has_equal_rows = all(array.shape[:-1] == self.batch_shape for array in per_row)
+        is_concrete = all(map(checks.is_concrete, jax.tree.leaves(arguments)))
+        if not (is_large and has_equal_rows and is_concrete and jax.default_backend() == "cpu"):
+            return program(*arguments)
+        host = jax.tree.map(np.asarray, arguments)
 
         def one(rows: slice) -> np.ndarray:
             block = jax.tree.map(lambda leaf: padded(leaf[rows], _BLOCK), host)
@@ -290,7 +302,7 @@ class Mixture(eqx.Module):
         return jnp.asarray(over_blocks(one, len(self.logits), _BLOCK))
 
     def _bumps(self) -> dict[str, Any]:
-        """Return the shape of one row, its distribution function, and where nearly all of it is."""
+        """Return the density of one row, its cdf, and bounds that hold nearly all probability."""
         dtype = self.logits.dtype
         tail = jnp.maximum(_TAIL, 2 * jnp.finfo(dtype).eps).astype(dtype)
         ends = [self._component_quantiles(q) for q in (tail, 1 - tail)]
@@ -302,62 +314,68 @@ class Mixture(eqx.Module):
         }
 
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
-        return over_rows(self.family.quantile, self.components, q, event_rank=0)
+        return map_components(
+            self.family.quantile, self.components, self.batch_shape, q, event_rank=0
+        )
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of one row and a grid that resolves its bends."""
-        location, scale = self.components.mean, jnp.sqrt(self.component_variance())
-        grid = location + scale * jnp.array([_BENDS], location.dtype)
-        return {
-            "log_prob": lambda x: self._log_density(x),
-            "grid": jnp.sort(grid.ravel()),
-        }
+        location = self._per_component(self.family.mean)
+        deviation = jnp.sqrt(self.component_variance())
+        grid = location + deviation * jnp.array([_BENDS], location.dtype)
+        # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
+        log_density = lambda x: self._log_density(x)  # noqa: E731
+        return {"log_prob": log_density, "grid": jnp.sort(grid.ravel())}
 
     def _log_density(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the log density of one row at many points, which lie side by side."""
+        """Return the log density of one row at many points, which are the last axis."""
         points = jax.vmap(self.family.log_prob, in_axes=(None, 0))
-        found = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
-        top, joint = below_top(self.log_weights[:, None], found, axis=0)
-        return (top + jax.nn.logsumexp(joint, axis=0)).reshape(x.shape)
+        density = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
+        largest, joint = subtract_max(self.log_weights[:, None], density, axis=0)
+        return (largest + jax.nn.logsumexp(joint, axis=0)).reshape(x.shape)
 
     def _average(
-        self, fn: Callable[[LocationScale, Array], Array]
+        self, fn: Callable[[Params, Array], Array]
     ) -> Callable[[Float[Array, "*rows dim"]], Float[Array, "*rows"]]:
         """Return sum_k weight_k fn(params_k, y) as a function of y, one component at a time.
 
-        Rows then lie side by side, as vector instructions want them however few components there
-        are, and nothing of the size of (rows, components) is made for an answer.
+        Rows are then the last axis, which vector instructions need however few components there
+        are, and no array of the size (rows, components) is created.
         """
         batch = self.batch_shape
-        parts = jax.tree.map(
-            lambda leaf: jnp.moveaxis(leaf, len(batch), 0), (self.weights, self.components)
-        )
+        parts = self._components_first()
 
         def average(y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
             rows = jnp.broadcast_shapes(batch, y.shape[:-1])
             y = broadcast_rows(y, y.shape[:-1], rows)
-            each = fn
-            for _ in rows:
-                each = jax.vmap(each)
 
-            def add(total, part):
+            def add(total: Array, part: tuple[Array, Params]) -> tuple[Array, None]:
                 weight, params = broadcast_rows(part, batch, rows)
-                return total + weight * each(params, y), None
+                return total + weight * map_rows(fn, rows)(params, y), None
 
             dtype = jnp.result_type(y, *jax.tree.leaves(parts))
             return jax.lax.scan(add, jnp.zeros(rows, dtype), parts)[0]
 
         return average
 
-    def _per_component(self, fn: Callable) -> Any:
-        for _ in self.logits.shape:
-            fn = jax.vmap(fn)
-        return fn(self.components)
+    def _components_first(self) -> tuple[Float[Array, "comp *batch"], Params]:
+        """Return weights and parameters with the components as first axis."""
+        axis = len(self.batch_shape)
+        return jax.tree.map(
+            lambda leaf: jnp.moveaxis(leaf, axis, 0), (self.weights, self.components)
+        )
 
-    def _select(self, picked: Array) -> LocationScale:
+    def _per_component(self, fn: Callable[[Params], Any]) -> Any:
+        return map_rows(fn, self.logits.shape)(self.components)
+
+    def _map_rows(self, fn: Callable[..., Array], *per_row: Array) -> Array:
+        """Return a function of one row's mixture, and of values that belong to it, for each row."""
+        return map_rows(fn, self.batch_shape)(self, *per_row)
+
+    def _select(self, picked: Array) -> Params:
         """Return the parameters of one component per draw."""
 
-        def take(leaf):
+        def take(leaf: Array) -> Array:
             event = leaf.shape[self.logits.ndim :]
             leaf = jnp.broadcast_to(leaf, (*picked.shape, self.n_components, *event))
             index = picked.reshape(*picked.shape, *(1 for _ in range(len(event) + 1)))
@@ -370,62 +388,13 @@ def gaussian_mixture(logits: Any, mean: Any, scale: Any) -> Mixture:
     """Return a Gaussian mixture, checking that the parameters fit together.
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations in the shape of `mean`, or lower Cholesky factors with one more
             axis (..., components, dim, dim) for full covariances.
     """
     logits, mean, scale = checks.as_float_arrays(logits=logits, mean=mean, scale=scale)
     checks.check_mixture(logits, mean, scale)
-    family = DiagonalGaussian() if scale.ndim == mean.ndim else FullGaussian()
-    return Mixture(logits, LocationScale(mean, scale), family)
-
-
-def log_joint(
-    family: AbstractFamily,
-    log_weights: Float[Array, "*batch comp"],
-    components: LocationScale,
-    y: Float[Array, "*rows dim"],
-) -> tuple[Float[Array, "*rows"], Float[Array, "*rows comp"]]:
-    """Return the largest log density of a row, and log(weight_k f_k(y)) less that."""
-    return below_top(log_weights, over_rows(family.log_prob, components, y, event_rank=1), axis=-1)
-
-
-def below_top(log_weights: Array, log_density: Array, axis: int) -> tuple[Array, Array]:
-    """Return the largest log density along the components' axis, and the joint one less that.
-
-    Far from every component log densities are huge; were the weights added to them as they are,
-    they would drown in rounding, and with them the responsibilities.
-    """
-    top = jnp.max(jax.lax.stop_gradient(log_density), axis=axis, keepdims=True)
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    joint = jnp.broadcast_to(log_weights, log_density.shape) + (log_density - top)
-    return top.squeeze(axis), joint
-
-
-def broadcast_rows(tree: Any, batch: tuple[int, ...], rows: tuple[int, ...]) -> Any:
-    """Return arrays that begin with the axes `batch` as ones that begin with `rows`."""
-    return jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (*rows, *leaf.shape[len(batch) :])), tree
-    )
-
-
-def over_rows(fn: Callable, components: LocationScale, value: Array, event_rank: int) -> Array:
-    """Map fn(params, value) over the components of each row, broadcasting rows of either."""
-    batch = components.mean.shape[:-2]
-    event = value.shape[value.ndim - event_rank :]
-    rows = jnp.broadcast_shapes(batch, value.shape[: value.ndim - event_rank])
-    components = broadcast_rows(components, batch, rows)
-    fn = jax.vmap(fn, in_axes=(0, None))
-    # One value for all is not spread over them: what fn makes of it alone is then made once.
-    shared = value.ndim == event_rank
-    for _ in rows:
-        fn = jax.vmap(fn, in_axes=(0, None if shared else 0))
-    return fn(components, value if shared else jnp.broadcast_to(value, (*rows, *event)))
-
-
-def _over(fn: Callable[..., Array], mixture: Mixture, *per_row: Array) -> Array:
-    """Map a function of one row, and of what belongs to it, over all rows."""
-    for _ in mixture.batch_shape:
-        fn = jax.vmap(fn)
-    return fn(mixture, *per_row)
+    if scale.ndim == mean.ndim:
+        return Mixture(logits, LocationScale(mean, scale), DiagonalGaussian())
+    return Mixture(logits, MeanCholesky(mean, scale), FullGaussian())

@@ -1,27 +1,21 @@
 """Networks whose output is a mixture."""
 
-from .networks import (
-    ACTIVATIONS,
-    MLP,
-    MixtureNetwork,
-    SeparateNetworks,
-    cluster_mixture,
-    hidden_matrices,
-    initialise_head,
-    k_means,
-    mixture_mlp,
-    output_gradient,
-    tapped,
-)
+from .curvature import output_gradient, tapped
+from .head import MixtureNetwork, apply, check_own_network, hidden_matrices, mixture_mlp
+from .networks import ACTIVATIONS, MLP, AbstractNetwork, SeparateNetworks
+from .start import cluster_mixture, initialize_head, k_means
 
 __all__ = [
     "ACTIVATIONS",
     "MLP",
+    "AbstractNetwork",
     "MixtureNetwork",
     "SeparateNetworks",
+    "apply",
+    "check_own_network",
     "cluster_mixture",
     "hidden_matrices",
-    "initialise_head",
+    "initialize_head",
     "k_means",
     "mixture_mlp",
     "output_gradient",

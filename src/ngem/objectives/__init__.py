@@ -4,20 +4,22 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from .. import _defaults, _errors
+from .. import _defaults
+from .._errors import check_choice
 from .._types import Power
 from ..mixture import checks, gaussian_mixture
-from .base import AbstractObjective
+from .base import AbstractLikelihood, AbstractLoss, AbstractObjective
 from .beta_nll import BetaNLL
 from .mse import MSE
-from .ngem import ANNEALED, DERIVED, LISTING, NGEM
+from .ngem import ANNEALED, DEFAULT, DERIVED, LISTING, NGEM
 from .nll import NLL
+from .schedule import Schedule
 from .sgem import SGEM
 
 OBJECTIVES: dict[str, AbstractObjective] = {
     "nll": NLL(),
     "sgem": SGEM(),
-    "ngem": NGEM(),
+    "ngem": DEFAULT,
     "ngem-listing": LISTING,
     "ngem-derived": DERIVED,
     "beta-nll": BetaNLL(),
@@ -29,7 +31,7 @@ def get_objective(objective: str | AbstractObjective) -> AbstractObjective:
     """Return an objective from its name, or as it is."""
     if isinstance(objective, AbstractObjective):
         return objective
-    return OBJECTIVES[_errors.check_choice("objective", objective, OBJECTIVES)]
+    return OBJECTIVES[check_choice("objective", objective, OBJECTIVES)]
 
 
 def nll_loss(
@@ -38,7 +40,7 @@ def nll_loss(
     """Return the mean negative log-likelihood of a Gaussian mixture, equation (3).
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
             (..., components, dim, dim).
@@ -54,7 +56,7 @@ def ngem_loss(
     scale: Any,
     y: Any,
     *,
-    power: Power | None = None,
+    power: Power | None = _defaults.POWER,
     weights: Any | None = None,
     coordinates: str = _defaults.COORDINATES,
     flattening: float = 0.0,
@@ -65,19 +67,19 @@ def ngem_loss(
     respect to `mean` and the logarithm of `scale`, and the chain rule goes on from there.
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
             (..., components, dim, dim).
         y: Targets, (..., dim).
-        power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 the paper's. May be
-            traced, to follow a schedule. The default is the library's choice.
+        power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 the paper's, None the
+            default. It may be traced, to follow a schedule.
         weights: Sample weights, (...,); the mean is weighted by them.
         coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
-            the paper's, for one that is learned as it is; "variance", with targets of the order of
-            one, to let components find their places before they narrow.
+            the paper's, for a scale that is learned itself; "variance", with targets of the order
+            of one, to let components find their places before they narrow.
         flattening: With a power that falls to zero over training, 1 keeps components alive while
-            they find their places; at a constant power it is biased, see `NGEM`.
+            they find their places. At a constant power it is biased, see `NGEM`.
 
     >>> import jax, jax.numpy as jnp
     >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
@@ -85,13 +87,15 @@ def ngem_loss(
     >>> float(jax.grad(loss)(mean)[0, 0, 0])  # mean - y: the variance has cancelled
     -1.0
     """
-    checks.check_known_fraction("power", 0.0 if power is None else power)
+    power = _defaults.POWER if power is None else power
+    checks.check_known_fraction("power", power)
     objective = NGEM(coordinates=coordinates, flattening=flattening)
     return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 
 
 __all__ = [
     "ANNEALED",
+    "DEFAULT",
     "DERIVED",
     "LISTING",
     "MSE",
@@ -99,8 +103,11 @@ __all__ = [
     "NLL",
     "OBJECTIVES",
     "SGEM",
+    "AbstractLikelihood",
+    "AbstractLoss",
     "AbstractObjective",
     "BetaNLL",
+    "Schedule",
     "get_objective",
     "ngem_loss",
     "nll_loss",

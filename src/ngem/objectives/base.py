@@ -1,81 +1,77 @@
-"""What an objective is, and how losses of rows become one number."""
+"""What an objective is: a likelihood whose gradient is preconditioned, or a loss of its own."""
 
-import math
+import abc
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from .._types import LocationScale, Power
-from ..families import AbstractFamily
-from ..families.conditions import Condition, spread
-from ..geometry import Logits
-from ..mixture import Mixture, below_top, broadcast_rows, checks
-
-# Rows from which on, and components and targets up to which, it pays to turn arrays round.
-_MANY_ROWS, _FEW_COMPONENTS, _FEW_TARGETS = 64, 16, 4
+from .._types import Logits, Params, Power
+from ..families import AbstractFamily, Condition, gather_conditions
+from ..mixture import Mixture, checks
+from ..mixture.rows import broadcast_rows, map_rows, subtract_max
+from .layout import rows_go_last
+from .schedule import Schedule
 
 
-class Prepared(NamedTuple):
-    """What an objective makes of a mixture before it sees a target.
+class AbstractObjective(abc.ABC):
+    """What to minimize: a value to report and the gradient that trains.
 
-    Attributes:
-        log_weights: Normalised log weights.
-        components: Parameters of the components.
-        surplus: By how much less log weights count in responsibilities, or None.
+    An objective knows a mixture, never a network. It is one of two kinds: subclass
+    `AbstractLikelihood` or `AbstractLoss`. Objectives are frozen dataclasses of static settings, so
+    that jit can key on them.
     """
 
-    log_weights: Float[Array, "comp *rows"]
-    components: LocationScale
-    surplus: Float[Array, "comp *rows"] | None = None
+    #: How the strength changes over a fit, for objectives that have a strength.
+    schedule: Schedule | None = None
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "losses" in cls.__dict__:
+            raise TypeError(
+                f"an objective must define `loss` of one row, got {cls.__name__} with its own "
+                "`losses`; subclass ngem.objectives.AbstractLoss and define `loss` instead."
+            )
 
-class AbstractObjective:
-    """What to minimise: a value to report and the gradient that trains.
+    def with_power(self, power: Any) -> Self:
+        """Return the objective with another strength; one without a strength is unchanged.
 
-    An objective knows a mixture, never a network. Its value is the negative log-likelihood of
-    each row, so that curves of different objectives compare, whatever gradient it sends back.
-    Objectives are frozen dataclasses of static settings, so that jit can key on them.
+        Args:
+            power: A number, a `Schedule`, or the schedule's (start, end, fraction).
+        """
+        del power
+        return self
 
-    It is written for one row, components first: `prepare` before a target is seen, `reduce` after.
-    Both also take further axes of rows at the end of all arrays. As they stand here they are the
-    plain likelihood. One that cannot be told row by row has its own `losses` instead.
-    """
+    def without_schedule(self) -> "AbstractObjective":
+        """Return the objective with a constant strength."""
+        return self
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether `loss` says all there is: not so where a subclass has `losses` of its own."""
-        return type(self).losses is AbstractObjective.losses
+    def as_scheduled(self) -> "AbstractObjective":
+        """Return the objective that a fit trains with while a schedule gives the strength."""
+        return self
 
-    def prepare(
+    @abc.abstractmethod
+    def loss(
         self,
         family: AbstractFamily,
         logits: Logits,
-        components: LocationScale,
+        components: Params,
+        y: Float[Array, "dim *rows"],
         power: Power | None = None,
-    ) -> Prepared:
-        """Return what densities are made of, as `reduce` and the way back want it.
+    ) -> Float[Array, "*rows"]:
+        """Return the loss of one row, or of many rows along more axes at the end of all arrays.
 
         Args:
             family: The distribution of the components.
-            logits: Unnormalised log weights.
+            logits: Unnormalized log weights.
             components: Parameters of the components.
-            power: Overrides the objective's own strength, for schedules; objectives without a
-                strength ignore it.
+            y: The target.
+            power: Overrides the objective's own strength, for schedules.
         """
-        del family, power
-        return Prepared(jax.nn.log_softmax(logits, axis=0), components)
-
-    def reduce(
-        self, joint: Float[Array, "comp *rows"], surplus: Float[Array, "comp *rows"] | None
-    ) -> Float[Array, "*rows"]:
-        """Return -log sum_k weight_k f_k(y), equation (3), of log(weight_k f_k(y))."""
-        del surplus
-        return -jax.nn.logsumexp(joint, axis=0)
 
     def losses(
         self,
@@ -91,50 +87,28 @@ class AbstractObjective:
             y: One target per row.
             power: Overrides the objective's own strength, for schedules.
             condition: Where rows share conditions, the mixture has a row for each condition, and
-                this says which of them each target belongs to. The gradient is the same as if the
-                mixture's rows had been repeated.
+                this is the condition of each target. The gradient is the same as if the mixture's
+                rows had been repeated.
         """
-        if condition is not None and type(self).loss is AbstractObjective.loss:
+        if condition is not None:
             return self._losses_by_condition(mixture, y, power, condition)
-        mixture = jax.tree.map(lambda leaf: spread(leaf, condition), mixture)
         rows = jnp.broadcast_shapes(mixture.batch_shape, y.shape[:-1])
-        loss: Any = partial(self.loss, mixture.family, power=power)
         parts = broadcast_rows((mixture.logits, mixture.components), mixture.batch_shape, rows)
         parts = (*parts, broadcast_rows(y, y.shape[:-1], rows))
-        if _are_better_last(mixture, rows):
-            to_end = lambda leaf: jnp.moveaxis(leaf, range(len(rows)), range(-len(rows), 0))  # noqa: E731
-            return loss(*jax.tree.map(to_end, parts))
-        for _ in rows:
-            loss = jax.vmap(loss)
-        return loss(*parts)
+        loss = partial(self.loss, mixture.family, power=power)
+        if rows_go_last(mixture.family, rows, n_components=mixture.n_components, dim=mixture.dim):
+            axes = range(len(rows)), range(-len(rows), 0)
+            return loss(*jax.tree.map(lambda leaf: jnp.moveaxis(leaf, *axes), parts))
+        return map_rows(loss, rows)(*parts)
 
-    def loss(
+    def _losses_by_condition(
         self,
-        family: AbstractFamily,
-        logits: Logits,
-        components: LocationScale,
-        y: Float[Array, "dim *rows"],
-        power: Power | None = None,
-    ) -> Float[Array, "*rows"]:
-        """Return the loss of one row, or of rows along further axes at the end of all arrays."""
-        prepared = self.prepare(family, logits, components, power)
-        density = jax.vmap(family.log_prob, in_axes=(0, None))(prepared.components, y)
-        return self._finish(prepared.log_weights, density, prepared.surplus)
-
-    def _losses_by_condition(self, mixture, y, power, condition):
-        """Prepare each condition once, and let the family find the cheapest way to densities."""
-        family = mixture.family
-        prepare = jax.vmap(partial(self.prepare, family, power=power))
-        prepared = prepare(mixture.logits, mixture.components)
-        density = family.log_prob_by_condition(prepared.components, y, condition)
-        log_weights, surplus = jax.tree.map(
-            lambda leaf: spread(leaf, condition), (prepared.log_weights, prepared.surplus)
-        )
-        return jax.vmap(self._finish)(log_weights, density, surplus)
-
-    def _finish(self, log_weights, density, surplus):
-        top, joint = below_top(log_weights, density, axis=0)
-        return self.reduce(joint, surplus) - top
+        mixture: Mixture,
+        y: Float[Array, "batch dim"],
+        power: Power | None,
+        condition: Int[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        return self.losses(gather_conditions(mixture, condition), y, power)
 
     def __call__(
         self,
@@ -151,10 +125,101 @@ class AbstractObjective:
         losses = _compiled_losses(self, mixture, y, power)
         if weights is None:
             return jnp.mean(losses)
-        (share,) = checks.as_float_arrays(weights=weights)
-        checks.check_weights(rows, share)
-        share = share.astype(losses.dtype)
-        return jnp.sum(share * losses) / jnp.sum(share)
+        (row_weights,) = checks.as_float_arrays(weights=weights)
+        checks.check_weights(rows, row_weights)
+        row_weights = row_weights.astype(losses.dtype)
+        return jnp.sum(row_weights * losses) / jnp.sum(row_weights)
+
+
+class Prepared(NamedTuple):
+    """What a likelihood makes of a mixture before it sees a target.
+
+    Attributes:
+        log_weights: Normalized log weights.
+        components: Parameters of the components.
+        discount: Subtracted from the log weights in responsibilities only, or None.
+    """
+
+    log_weights: Float[Array, "comp *rows"]
+    components: Params
+    discount: Float[Array, "comp *rows"] | None = None
+
+
+class AbstractLikelihood(AbstractObjective):
+    """The negative log-likelihood, equation (3), with a gradient that `prepare` may precondition.
+
+    Its value is the negative log-likelihood of each row, so that curves of different objectives
+    compare, whatever gradient it sends back. A subclass overrides `prepare`, what is done before a
+    target is seen, or `reduce`, what is done with log(weight_k f_k(y)), or both. As they are here
+    they are the plain likelihood.
+    """
+
+    def prepare(
+        self,
+        family: AbstractFamily,
+        logits: Logits,
+        components: Params,
+        power: Power | None = None,
+    ) -> Prepared:
+        """Return log weights and components, with a preconditioner on the way back if any.
+
+        Args:
+            family: The distribution of the components.
+            logits: Unnormalized log weights.
+            components: Parameters of the components.
+            power: Overrides the objective's own strength, for schedules.
+        """
+        del family, power
+        return Prepared(jax.nn.log_softmax(logits, axis=0), components)
+
+    def reduce(
+        self, joint: Float[Array, "comp *rows"], discount: Float[Array, "comp *rows"] | None
+    ) -> Float[Array, "*rows"]:
+        """Return -log sum_k weight_k f_k(y), equation (3), from log(weight_k f_k(y))."""
+        del discount
+        return -jax.nn.logsumexp(joint, axis=0)
+
+    def loss(
+        self,
+        family: AbstractFamily,
+        logits: Logits,
+        components: Params,
+        y: Float[Array, "dim *rows"],
+        power: Power | None = None,
+    ) -> Float[Array, "*rows"]:
+        prepared = self.prepare(family, logits, components, power)
+        density = jax.vmap(family.log_prob, in_axes=(0, None))(prepared.components, y)
+        return self._finish(prepared.log_weights, density, prepared.discount)
+
+    def _losses_by_condition(
+        self,
+        mixture: Mixture,
+        y: Float[Array, "batch dim"],
+        power: Power | None,
+        condition: Int[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """Return the loss of each row; each condition is prepared once."""
+        family = mixture.family
+        prepare = jax.vmap(partial(self.prepare, family, power=power))
+        prepared = prepare(mixture.logits, mixture.components)
+        density = family.log_prob_by_condition(prepared.components, y, condition)
+        log_weights, discount = gather_conditions(
+            (prepared.log_weights, prepared.discount), condition
+        )
+        return jax.vmap(self._finish)(log_weights, density, discount)
+
+    def _finish(
+        self,
+        log_weights: Float[Array, "comp *rows"],
+        density: Float[Array, "comp *rows"],
+        discount: Float[Array, "comp *rows"] | None,
+    ) -> Float[Array, "*rows"]:
+        largest, joint = subtract_max(log_weights, density, axis=0)
+        return self.reduce(joint, discount) - largest
+
+
+class AbstractLoss(AbstractObjective):
+    """A loss of its own: a subclass defines `loss`, and its value need not be a likelihood."""
 
 
 @eqx.filter_jit
@@ -164,17 +229,8 @@ def _compiled_losses(
     y: Float[Array, "*rows dim"],
     power: Power | None,
 ) -> Float[Array, "*rows"]:
-    """Return the losses as one program, so that a loop without jit is not slow."""
+    """Return the losses as one program, so that a loop without jit is fast too."""
     return objective.losses(mixture, y, power)
-
-
-def _are_better_last(mixture: Mixture, rows: tuple[int, ...]) -> bool:
-    """Tell whether it pays to turn arrays round so that their long last axis is that of rows.
-
-    Vector instructions want such an axis, and few components and targets make none.
-    """
-    few = mixture.n_components <= _FEW_COMPONENTS and mixture.dim <= _FEW_TARGETS
-    return few and math.prod(rows) >= _MANY_ROWS and mixture.family.takes_rows
 
 
 def with_gradient_of(

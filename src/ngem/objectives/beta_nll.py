@@ -5,16 +5,15 @@ from dataclasses import dataclass
 import jax
 
 from .. import _defaults
-from .._types import LocationScale, Power
-from ..families import AbstractFamily
-from ..families.base import power_of
-from ..geometry import AbstractMetric, Logits, TracedPower, natural, plain_logits
-from .base import AbstractObjective, Prepared
+from .._types import Logits, Params, Power
+from ..families import AbstractFamily, power_of
+from ..geometry import AbstractMetric, TracedPower, multiply_leading, natural, plain_logits
+from .base import AbstractLikelihood, Prepared
 
 
 @dataclass(frozen=True)
 class VarianceWeights(AbstractMetric):
-    """Multiplies the gradients of each coordinate's mean and scale by its variance^beta."""
+    """Multiplies the gradients of each coordinate's parameters by its variance^beta."""
 
     family: AbstractFamily
     beta: float
@@ -22,22 +21,19 @@ class VarianceWeights(AbstractMetric):
     def solve(
         self,
         logits: Logits,
-        components: LocationScale,
-        grads: tuple[Logits, LocationScale],
+        components: Params,
+        grads: tuple[Logits, Params],
         power: TracedPower | None,
-    ) -> tuple[Logits, LocationScale]:
-        def weigh(params, grad):
-            weight = power_of(self.family.variance(params), self.beta)
-            inner = (1,) * (grad.scale.ndim - weight.ndim)
-            return LocationScale(
-                grad.mean * weight, grad.scale * weight.reshape(*weight.shape, *inner)
-            )
+    ) -> tuple[Logits, Params]:
+        def multiply(params: Params, grad: Params) -> Params:
+            factor = power_of(self.family.variance(params), self.beta)
+            return multiply_leading(grad, factor)
 
-        return plain_logits(logits, grads[0]), jax.vmap(weigh)(components, grads[1])
+        return plain_logits(logits, grads[0]), jax.vmap(multiply)(components, grads[1])
 
 
 @dataclass(frozen=True)
-class BetaNLL(AbstractObjective):
+class BetaNLL(AbstractLikelihood):
     """Negative log-likelihood with each coordinate's gradient weighted by [variance^beta].
 
     For one component this is Seitzer et al.'s loss; with several, each is weighted by its own
@@ -51,7 +47,7 @@ class BetaNLL(AbstractObjective):
         self,
         family: AbstractFamily,
         logits: Logits,
-        components: LocationScale,
+        components: Params,
         power: Power | None = None,
     ) -> Prepared:
         return Prepared(*natural(VarianceWeights(family, self.beta), logits, components))

@@ -6,21 +6,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import LocationScale, Power
+from .._types import Logits, Params, Power
 from ..families import AbstractFamily
-from ..geometry import Logits
-from .base import AbstractObjective
+from .base import AbstractLoss
 
 
 @dataclass(frozen=True)
-class MSE(AbstractObjective):
+class MSE(AbstractLoss):
     """Mean over target columns of (E[Y] - y)^2; its value is not a likelihood."""
 
     def loss(
         self,
         family: AbstractFamily,
         logits: Logits,
-        components: LocationScale,
+        components: Params,
         y: Float[Array, "dim *rows"],
         power: Power | None = None,
     ) -> Float[Array, "*rows"]:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from .base import AbstractObjective
+from .base import AbstractLikelihood
 
 
 @dataclass(frozen=True)
-class NLL(AbstractObjective):
+class NLL(AbstractLikelihood):
     """-log sum_k weight_k f_k(y), with its own gradient."""

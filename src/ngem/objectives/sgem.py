@@ -7,19 +7,19 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float
 
-from .base import AbstractObjective, with_gradient_of
+from .base import AbstractLikelihood, with_gradient_of
 
 
 @dataclass(frozen=True)
-class SGEM(AbstractObjective):
-    """-sum_k [rho_k] log(weight_k f_k(y)), responsibilities held fixed.
+class SGEM(AbstractLikelihood):
+    """-sum_k [rho_k] log(weight_k f_k(y)), with responsibilities rho held fixed.
 
-    Its gradient is the likelihood's (Corollary 2), so it trains exactly as `NLL` does; it is here
+    Its gradient is the likelihood's (Corollary 2), so it trains exactly as `NLL` does. It is here
     because nGEM is built from it and because the paper compares the two.
     """
 
     def reduce(
-        self, joint: Float[Array, "comp *rows"], surplus: Float[Array, "comp *rows"] | None
+        self, joint: Float[Array, "comp *rows"], discount: Float[Array, "comp *rows"] | None
     ) -> Float[Array, "*rows"]:
         resp = stop_gradient(jax.nn.softmax(joint, axis=0))
         # Where a responsibility is zero the log joint may be -inf, and 0 * -inf is not 0.

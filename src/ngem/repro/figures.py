@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import plotting
-from .._types import LocationScale
 from ..datasets import two_gaussians as two_gaussians_data
 from ..datasets import two_sinusoids as two_sinusoids_data
+from ..families import LocationScale
 from ..mixture import Mixture, gaussian_mixture
 from .objective_tables import BASE, compare
 from .spec import Spec

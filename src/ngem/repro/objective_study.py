@@ -13,7 +13,7 @@ from .. import datasets, training
 from ..estimator.preprocessing import fit_scaling, no_scaling
 from ..families import DiagonalGaussian
 from ..mixture import gaussian_mixture
-from ..nn import MixtureNetwork, initialise_head, mixture_mlp
+from ..nn import MixtureNetwork, initialize_head, mixture_mlp
 from ..objectives import NGEM, OBJECTIVES, AbstractObjective
 from .regression import mean_crps
 from .store import Unit, rounded
@@ -319,7 +319,7 @@ def _network(
     )
     if method.get("init", "random") == "random":
         return network
-    return initialise_head(network, np.asarray(data.y), np.random.default_rng(seed))
+    return initialize_head(network, np.asarray(data.y), np.random.default_rng(seed))
 
 
 def _effective(weights: Any) -> Any:

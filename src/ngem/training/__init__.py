@@ -1,23 +1,11 @@
 """The one fit loop: how to train, on what, step by step, and what to do after each epoch."""
 
-from .loop import (
-    Data,
-    FitError,
-    FitResult,
-    History,
-    Hyper,
-    Plan,
-    Progress,
-    State,
-    apply,
-    compiled,
-    condense,
-    fit,
-    fit_many,
-    initial_state,
-    mean_nll,
-    shuffled,
-)
+from ..nn import apply
+from .data import Data, condense, shuffled
+from .loop import compiled, fit, fit_many
+from .plan import Hyper, Plan
+from .state import FitError, FitResult, History, Progress, State, initial_state
+from .step import mean_nll
 
 __all__ = [
     "Data",

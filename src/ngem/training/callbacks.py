@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .loop import Progress
+from .state import Progress
 
 
 class ProgressBar:

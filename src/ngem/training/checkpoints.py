@@ -1,8 +1,8 @@
-"""Checkpoints: the complete state of a run in one file, to go on from as if nothing happened."""
+"""Checkpoints: the complete state of a run in one file, from which it continues."""
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _files
-from .loop import History, State
+from .state import History, State
 
 _KIND, _VERSION = "ngem.checkpoint", 1
 
@@ -21,16 +21,23 @@ class Checkpoint:
 
     Args:
         path: The file.
-        settings: What the run was asked to do; a file made with other settings is refused, since
-            going on from it would give neither run's result.
+        settings: What the run was asked to do. A file made with other settings is refused, because
+            continuing from it would give neither run's result.
+        added: Names of settings that files of older versions may lack.
         every: Seconds between two writes; the last state is always written.
     """
 
     def __init__(
-        self, path: str | os.PathLike, settings: Mapping[str, Any], *, every: float = 10.0
+        self,
+        path: str | os.PathLike,
+        settings: Mapping[str, Any],
+        *,
+        added: Collection[str] = (),
+        every: float = 10.0,
     ):
         self._path = Path(path)
         self._settings = dict(settings)
+        self._added = added
         self._every = every
         self._written = -float("inf")
 
@@ -55,11 +62,13 @@ class Checkpoint:
         if not self._path.exists():
             return None
         arrays, header = _files.read(self._path, kind=_KIND, version=_VERSION)
-        if header.get("settings") != self._settings:
+        saved = {name: self._settings.get(name) for name in self._added}
+        saved |= header.get("settings", {})
+        if saved != self._settings:
             changed = sorted(
                 name
-                for name in {*self._settings, *header.get("settings", {})}
-                if header.get("settings", {}).get(name) != self._settings.get(name)
+                for name in {*self._settings, *saved}
+                if saved.get(name) != self._settings.get(name)
             )
             raise _files.FileError(
                 f"{self._path} must come from a run with the same settings and data, got other "

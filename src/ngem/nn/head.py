@@ -1,0 +1,144 @@
+"""From raw outputs to a mixture."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._types import Logits, Params
+from ..families import AbstractFamily, DiagonalGaussian
+from ..mixture import Mixture
+from .networks import MLP, AbstractNetwork, SeparateNetworks
+
+
+class MixtureNetwork(eqx.Module):
+    """A body from features to raw outputs, and what its raw outputs mean.
+
+    Attributes:
+        body: Any callable from one row of features to `num_raw` numbers: an MLP, a user's Equinox
+            module (which may take a `key`), or a plain function.
+        n_components: Number of mixture components.
+        dim: Number of target columns.
+        family: The components' distribution.
+    """
+
+    body: Callable
+    n_components: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    family: AbstractFamily = eqx.field(static=True, default=DiagonalGaussian())
+
+    @property
+    def num_raw(self) -> int:
+        """How many raw outputs the body must have."""
+        return self.n_components * (1 + self.family.num_raw(self.dim))
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the body uses a key: dropout, or a user's module that takes one."""
+        if isinstance(self.body, AbstractNetwork):
+            return self.body.is_random
+        return "key" in inspect.signature(self.body).parameters
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether `outputs` takes many rows: our own networks, with most families."""
+        return isinstance(self.body, AbstractNetwork) and self.family.takes_rows
+
+    def __call__(self, x: Float[Array, " features"], *, key: PRNGKeyArray | None = None) -> Mixture:
+        """Return the mixture for one row of features; a key switches dropout on."""
+        return self.to_mixture(self._raw(x, key))
+
+    def outputs(
+        self, x: Float[Array, "features *rows"], key: PRNGKeyArray | None = None
+    ) -> tuple[Logits, Params]:
+        """Return logits and components of one row, or of rows along the last axes of all arrays."""
+        return self._split(self._raw(x, key))
+
+    def to_mixture(self, raw: Float[Array, " raw"]) -> Mixture:
+        """Return the mixture that raw outputs stand for: logits first, then each component."""
+        if raw.shape != (self.num_raw,):
+            raise ValueError(
+                f"the network must return {self.num_raw} numbers for {self.n_components} "
+                f"components over {self.dim} target columns, got shape {raw.shape}; "
+                "size its last layer by MixtureNetwork.num_raw."
+            )
+        return Mixture(*self._split(raw), self.family)
+
+    def to_raw(self, mixture: Mixture) -> Float[Array, " raw"]:
+        """Return the raw outputs that stand for a mixture."""
+        rows = jax.vmap(self.family.unconstrain)(mixture.components)
+        return jnp.concatenate([mixture.logits, rows.ravel()])
+
+    def _raw(
+        self, x: Float[Array, "features *rows"], key: PRNGKeyArray | None
+    ) -> Float[Array, "raw *rows"]:
+        return self.body(x, key=key) if self.is_random else self.body(x)
+
+    def _split(self, raw: Float[Array, "raw *rows"]) -> tuple[Logits, Params]:
+        logits, rest = jax.lax.split(raw, (self.n_components, self.num_raw - self.n_components))
+        each = rest.reshape(self.n_components, -1, *raw.shape[1:])
+        return logits, jax.vmap(lambda raw: self.family.constrain(raw, self.dim))(each)
+
+
+def apply(
+    network: MixtureNetwork, x: Float[Array, "batch features"], key: PRNGKeyArray | None = None
+) -> Mixture:
+    """Return the mixtures of a batch of rows; a key switches dropout on."""
+    if key is None or not network.is_random:
+        return jax.vmap(network)(x)
+    return jax.vmap(lambda row, key: network(row, key=key))(x, jax.random.split(key, len(x)))
+
+
+def mixture_mlp(
+    in_size: int,
+    dim: int,
+    *,
+    key: PRNGKeyArray,
+    n_components: int = 5,
+    hidden_sizes: Sequence[int] = (128, 128),
+    family: AbstractFamily | None = None,
+    separate: bool = False,
+    **settings: Any,
+) -> MixtureNetwork:
+    """Return an MLP, or two for weights and components, whose output is a mixture."""
+    family = DiagonalGaussian() if family is None else family
+    sizes = (n_components, n_components * family.num_raw(dim))
+    if separate:
+        keys = jax.random.split(key)
+        body = SeparateNetworks(
+            *(
+                MLP(in_size, size, hidden_sizes, key=key, **settings)
+                for size, key in zip(sizes, keys, strict=True)
+            )
+        )
+    else:
+        body = MLP(in_size, sum(sizes), hidden_sizes, key=key, **settings)
+    return MixtureNetwork(body, n_components, dim, family)
+
+
+def hidden_matrices(network: MixtureNetwork) -> Any:
+    """Return a pytree like the network's parameters that marks hidden weight matrices.
+
+    In our own networks all but the heads; in a user's body all matrices, because nothing tells
+    which of them is the head.
+    """
+    params = eqx.filter(network, eqx.is_inexact_array)
+    body = network.body
+    heads = [head.weight for head in body.heads] if isinstance(body, AbstractNetwork) else []
+    return jax.tree.map(
+        lambda leaf: leaf.ndim == 2 and not any(leaf is head for head in heads), params
+    )
+
+
+def check_own_network(body: Array | Callable, what: str, hint: str) -> AbstractNetwork:
+    """Return the body of a network if it is one of ours, whose layers are known."""
+    if not isinstance(body, AbstractNetwork):
+        raise ValueError(
+            f"{what} needs one of our own networks, got a body of type {type(body).__name__}; "
+            f"{hint}."
+        )
+    return body

@@ -1,0 +1,189 @@
+"""One training step: loss of a batch, its gradient, and the update of the parameters."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..nn import MixtureNetwork, apply, output_gradient, tapped
+from ..objectives import NLL, AbstractObjective
+from ..objectives.layout import rows_go_last
+from ..optimizers import tapped_statistics
+from .data import Batches, Data
+from .plan import Hyper, Plan
+from .state import NOISE, State, as_vector, make_optimizer
+
+
+class Run(NamedTuple):
+    """What does not change during a fit.
+
+    Attributes:
+        static: The network without its parameters.
+        plan: How to train.
+        data: Rows to learn from.
+        validation: Rows for early stopping, or None.
+        hyper: The numbers of this run.
+    """
+
+    static: Any
+    plan: Plan
+    data: Data
+    validation: Data | None
+    hyper: Hyper
+
+    def network(self, params: Any) -> MixtureNetwork:
+        """Return the network with these parameters."""
+        return eqx.combine(params, self.static)
+
+
+def take_step(
+    run: Run, batches: Batches, state: State, number: Int[Array, ""]
+) -> tuple[State, tuple[Float[Array, ""], Float[Array, ""]]]:
+    """Return the state after one batch, and the batch's summed loss and summed weights.
+
+    A step whose loss or gradient is not finite is skipped and counted.
+    """
+    step = _Step(
+        batches.take(run.data, number),
+        state.step.astype(run.data.y.dtype),
+        run.hyper.max_epochs * batches.n_batches,
+        state.random_key(NOISE, state.step),
+    )
+    value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
+    grads, is_sound = _clip(run.plan, as_vector(run.plan, grads)[0])
+    is_sound &= jnp.isfinite(value)
+    moving = (state.params, state.optimizer, state.average)
+    # A branch: a choice element by element would keep a copy of everything.
+    params, optimizer, average = jax.lax.cond(
+        is_sound, partial(_update, run, step, grads), lambda same: same, moving
+    )
+    state = state._replace(
+        params=params,
+        optimizer=optimizer,
+        average=average,
+        step=state.step + 1,
+        skipped=state.skipped + ~is_sound,
+        skipped_in_a_row=jnp.where(is_sound, 0, state.skipped_in_a_row + 1),
+    )
+    mass = step.mass
+    return state, (jnp.where(is_sound, value * mass, 0.0), jnp.where(is_sound, mass, 0.0))
+
+
+class _Step(NamedTuple):
+    """What belongs to one step: its rows, its place in training and its randomness."""
+
+    batch: Data
+    number: Float[Array, ""]
+    n_steps: Int[Array, ""]
+    key: PRNGKeyArray
+
+    @property
+    def progress(self) -> Float[Array, ""]:
+        """The fraction of training that lies behind."""
+        return self.number / self.n_steps.astype(self.number.dtype)
+
+    @property
+    def mass(self) -> Float[Array, ""]:
+        """The sum of the rows' weights."""
+        batch = self.batch
+        if batch.weights is None:
+            return jnp.asarray(len(batch.y), batch.y.dtype)
+        return jnp.sum(batch.weights)
+
+
+def _mean_loss(run: Run, step: _Step, params: Any) -> Float[Array, ""]:
+    weights, power = step.batch.weights, run.hyper.power_at(step.progress)
+    losses = row_losses(run.network(params), run.plan.objective, step.batch, power, step.key)
+    if weights is None:
+        return jnp.mean(losses)
+    return jnp.sum(weights * losses) / jnp.maximum(step.mass, jnp.finfo(losses.dtype).tiny)
+
+
+def row_losses(
+    network: MixtureNetwork,
+    objective: AbstractObjective,
+    data: Data,
+    power: Float[Array, ""] | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Float[Array, " batch"]:
+    """Return the loss of each row; `ngem.objectives.layout` says which axis holds the rows."""
+    go_last = rows_go_last(
+        network.family, data.y.shape[:1], n_components=network.n_components, dim=network.dim
+    )
+    if go_last and network.takes_rows and data.condition is None:
+        logits, components = network.outputs(data.x.T, key)
+        return objective.loss(network.family, logits, components, data.y.T, power)
+    return objective.losses(apply(network, data.x, key), data.y, power, data.condition)
+
+
+def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+    """Return the mean negative log-likelihood of the rows, weighted if they have weights."""
+    losses = row_losses(network, NLL(), data)
+    return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
+
+
+def _clip(plan: Plan, grads: Any) -> tuple[Any, Bool[Array, ""]]:
+    """Return the gradients, at most `clip_norm` long, and whether they are finite."""
+    is_sound = all_leaves(_has_finite_squares, grads)
+    if plan.clip_norm is None:
+        return grads, is_sound
+    norm = optax.tree.norm(grads)
+    factor = jnp.minimum(1.0, plan.clip_norm / jnp.maximum(norm, 1e-30))
+    return jax.tree.map(lambda leaf: leaf * factor, grads), is_sound & jnp.isfinite(norm)
+
+
+def _update(
+    run: Run, step: _Step, grads: Any, moving: tuple[Any, Any, Any]
+) -> tuple[Any, Any, Any]:
+    """Return parameters, optimizer state and moving average after a step."""
+    params, optimizer_state, average = moving
+    network = run.network(params)
+    rate = run.hyper.learning_rate * run.plan.rate_factor(step.progress)
+    optimizer: Any = make_optimizer(run.plan, rate, network)
+    extra = {}
+    if run.plan.optimizer_spec.needs_curvature:
+        extra["curvature"] = _curvature(network, step.batch.rows, step.key)
+    updates, optimizer_state = optimizer.update(grads, optimizer_state, params, **extra)
+    decay = rate * run.hyper.weight_decay
+    undo = as_vector(run.plan, params)[1]
+    params = jax.tree.map(
+        lambda p, u: p + u - (decay * p if p.ndim > 1 else 0.0), params, undo(updates)
+    )
+    if run.plan.ema is not None:
+        average = _moving_average(run.plan.ema, step.number, average, params)
+    return params, optimizer_state, average
+
+
+def _moving_average(ema: float, step: Float[Array, ""], average: Any, params: Any) -> Any:
+    # Early on the average is over few steps, so that it does not keep the start.
+    decay = jnp.minimum(ema, (1 + step) / (10 + step))
+    return jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, params)
+
+
+def _curvature(
+    network: MixtureNetwork, x: Float[Array, "batch features"], key: PRNGKeyArray
+) -> Any:
+    """Return what K-FAC needs: gradients of a complete-data log-likelihood sampled from the model.
+
+    Their second moment is the complete-data Fisher information of Proposition 4.
+    """
+    raw = jax.vmap(network.body)(x)
+    keys = jax.random.split(jax.random.fold_in(key, 1), len(x))
+    cotangent = jax.vmap(partial(output_gradient, network))(raw, keys)
+    return tapped_statistics(tapped, network, x, cotangent)
+
+
+def all_leaves(test: Callable[[Array], Bool[Array, ""]], tree: Any) -> Bool[Array, ""]:
+    """Return whether a test holds for every leaf."""
+    results = [test(leaf) for leaf in jax.tree.leaves(tree)]
+    return jnp.all(jnp.stack(results)) if results else jnp.ones((), bool)
+
+
+def _has_finite_squares(leaf: Float[Array, "..."]) -> Bool[Array, ""]:
+    """Return whether numbers and their squares, which Adam keeps, are finite, in one product."""
+    return jnp.isfinite(jnp.vdot(leaf, leaf))
