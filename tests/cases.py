@@ -1,47 +1,77 @@
 """What exists: one entry per family and per extreme. The laws run over these tables."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from scipy import stats
 
-from ngem._types import LocationScale
-from ngem.families import AbstractFamily, DiagonalGaussian, FullGaussian, Logistic
+from ngem.families import AbstractFamily, DiagonalGaussian, FullGaussian, Laplace, Logistic
 from ngem.mixture import Mixture
+
+from . import oracles
 
 
 class FamilyCase(NamedTuple):
     """A family with scipy's account of it."""
 
     family: AbstractFamily
-    dim: int
-    scipy_logpdf: object  # (params as numpy, y) -> number
-    scipy_1d: object  # (loc, scale) -> frozen scipy distribution of a one-dimensional component
+    scipy_logpdf: Callable  # (params as numpy, y) -> number
+    standard: Any  # scipy's distribution of a residual with location 0 and scale 1
+    from_residuals: Callable = lambda p, z: p.mean + p.scale * z  # (params, residuals) -> targets
+    dim: int = 3
+
+    def scipy_1d(self, params) -> Any:
+        """Return scipy's distribution of a one-dimensional component."""
+        return self.standard(np.ravel(params.mean)[0], np.ravel(params.scale)[0])
+
+    def quadrature(self, params, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights that give expectations under a component."""
+        z, weights = oracles.product_points(self.standard(), dim)
+        return self.from_residuals(jax.tree.map(np.asarray, params), z), weights
+
+    def raw_fisher(self, raw, dim: int) -> np.ndarray:
+        """Return E[score score^T] in raw outputs: autodiff, averaged by quadrature."""
+        y, weights = self.quadrature(self.family.constrain(raw, dim), dim)
+        log_prob = lambda raw, y: self.family.log_prob(self.family.constrain(raw, dim), y)  # noqa: E731
+        scores = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))(raw, y)
+        return np.einsum("n,ni,nj->ij", weights, scores, scores)
+
+    def jacobian(self, raw, dim: int) -> np.ndarray:
+        """Return the derivative of all parameters, as one vector, in the raw outputs."""
+        return np.asarray(
+            jax.jacobian(lambda raw: ravel_pytree(self.family.constrain(raw, dim))[0])(raw)
+        )
 
 
 FAMILIES = {
     "diag": FamilyCase(
-        DiagonalGaussian(),
-        3,
-        lambda p, y: stats.norm(p.mean, p.scale).logpdf(y).sum(),
-        stats.norm,
+        DiagonalGaussian(), lambda p, y: stats.norm(p.mean, p.scale).logpdf(y).sum(), stats.norm
     ),
     "full": FamilyCase(
         FullGaussian(),
-        3,
         lambda p, y: stats.multivariate_normal(p.mean, p.scale @ p.scale.T).logpdf(y),
         stats.norm,
+        lambda p, z: p.mean + z @ p.scale.T,
     ),
     "logistic": FamilyCase(
         Logistic(),
-        3,
         lambda p, y: stats.logistic(p.mean, p.scale).logpdf(y).sum(),
         stats.logistic,
     ),
+    "laplace": FamilyCase(
+        Laplace(), lambda p, y: stats.laplace(p.mean, p.scale).logpdf(y).sum(), stats.laplace
+    ),
 }
+
+
+def random_raw(family: AbstractFamily, dim: int, key) -> jax.Array:
+    """Return raw outputs of one component."""
+    return 0.7 * jax.random.normal(key, (family.num_raw(dim),))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3, 4))
@@ -60,23 +90,6 @@ def random_mixture(family, key, *, batch=(), comp=3, dim=2, dtype=jnp.float64) -
     logits_key, params_key = jax.random.split(key)
     logits = jax.random.normal(logits_key, (*batch, comp), dtype)
     return Mixture(logits, random_params(family, dim, params_key, (*batch, comp), dtype), family)
-
-
-def flat(params: LocationScale) -> np.ndarray:
-    """Return the free parameters of one component as a vector: mean, then (the lower) scale."""
-    scale = np.asarray(params.scale)
-    if scale.ndim == 2:
-        scale = scale[np.tril_indices(scale.shape[0])]
-    return np.concatenate([np.asarray(params.mean), scale])
-
-
-def unflat(vector, dim: int, *, full: bool) -> LocationScale:
-    """Return parameters from the vector that `flat` makes."""
-    if not full:
-        return LocationScale(vector[:dim], vector[dim:])
-    rows, cols = np.tril_indices(dim)
-    scale = jnp.zeros((dim, dim), vector.dtype).at[rows, cols].set(vector[dim:])
-    return LocationScale(vector[:dim], scale)
 
 
 #: Numbers of components and dimensions, small and large.

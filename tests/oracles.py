@@ -54,11 +54,18 @@ def hermite_points(dim: int, degree: int = 4):
     return points, np.array([np.prod(w) for w in itertools.product(weights, repeat=dim)])
 
 
-def legendre_points(distribution, count: int = 400, reach: float = 60.0):
-    """Return nodes and weights for expectations under a one-dimensional scipy distribution."""
+def product_points(distribution, dim: int, count: int = 40):
+    """Return nodes and weights for expectations of independent coordinates of a scipy distribution.
+
+    Gauss-Legendre on either side of zero, where a density may have a kink.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    nodes, weights = reach * nodes, reach * weights
-    return nodes, weights * distribution.pdf(nodes)
+    reach = distribution.isf(1e-16)
+    side, mass = 0.5 * reach * (1 + nodes), 0.5 * reach * weights
+    points, mass = np.concatenate([-side, side]), np.concatenate([mass, mass])
+    mass = mass * distribution.pdf(points)
+    grid = np.array(list(itertools.product(points, repeat=dim)))
+    return grid, np.prod(list(itertools.product(mass, repeat=dim)), axis=1)
 
 
 def gaussian_mixture_1d(weights, means, scales):

@@ -7,14 +7,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from ngem._types import LocationScale
-from ngem.families import DiagonalGaussian, FullGaussian
-from ngem.geometry import LOGITS_RULES, CompleteDataFisher
+from ngem.families import DiagonalGaussian, FullGaussian, LocationScale
+from ngem.geometry import LOGITS_RULES, CompleteDataFisher, raw_fisher_diagonal
 from ngem.mixture import Mixture
 from ngem.objectives import DERIVED
 
-from . import oracles
-from .cases import flat, random_mixture, unflat
+from .cases import FAMILIES, random_mixture, random_raw
 
 KEY = jax.random.key(3)
 
@@ -43,7 +41,7 @@ def test_categorical_fisher_is_the_stated_one():
     np.testing.assert_allclose(categorical_fisher(logits), expected, atol=1e-14)
 
 
-def test_what_the_paper_calls_a_pseudo_inverse_is_a_generalised_inverse():
+def test_what_the_paper_calls_a_pseudo_inverse_is_a_generalized_inverse():
     """B.7: G = diag(1/weight) - 11^T satisfies two of the four Penrose identities.
 
     F G F = F and G F G = G hold, so the natural gradient is right on the tangent space (gradients
@@ -54,8 +52,8 @@ def test_what_the_paper_calls_a_pseudo_inverse_is_a_generalised_inverse():
     fisher = categorical_fisher(logits)
     weights = np.asarray(jax.nn.softmax(logits))
     paper = np.diag(1 / weights) - 1.0
-    centre = np.eye(4) - 0.25
-    moore_penrose = centre @ np.diag(1 / weights) @ centre
+    center = np.eye(4) - 0.25
+    moore_penrose = center @ np.diag(1 / weights) @ center
 
     assert np.allclose(fisher @ paper @ fisher, fisher, atol=1e-12)
     assert np.allclose(paper @ fisher @ paper, paper, atol=1e-10)
@@ -77,7 +75,7 @@ def test_fisher_times_rule_is_the_identity_on_the_tangent_space(name):
 
 
 def test_rules_are_the_formulas_of_the_paper():
-    """With gradient -responsibility: weight - responsibility, 1 - r and 1 - r centred."""
+    """With gradient -responsibility: weight - responsibility, 1 - r and 1 - r centered."""
     logits = jax.random.normal(KEY, (4,))
     weights, resp = np.asarray(jax.nn.softmax(logits)), np.array([0.1, 0.6, 0.05, 0.25])
     ratio = resp / weights
@@ -91,39 +89,38 @@ def test_rules_are_the_formulas_of_the_paper():
         np.testing.assert_allclose(rule(logits, -jnp.asarray(resp)), expected[name], rtol=1e-12)
 
 
-@pytest.mark.parametrize("family", [DiagonalGaussian(), FullGaussian()])
-def test_complete_data_fisher_is_block_diagonal(family):
-    """Proposition 4: blocks weight_k F_k and F_pi, zero elsewhere, from the Hessian of
-    log p(y, z) averaged over z exactly and over y by quadrature."""
-    dim, comp = 2, 3
-    full = isinstance(family, FullGaussian)
-    mixture = random_mixture(family, KEY, comp=comp, dim=dim)
-    parts = [jax.tree.map(lambda leaf, k=k: leaf[k], mixture.components) for k in range(comp)]
-    size = len(flat(parts[0]))
-    vector = jnp.concatenate([*(jnp.asarray(flat(part)) for part in parts), mixture.logits])
+@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+def test_complete_data_fisher_is_block_diagonal(case):
+    """Proposition 4, in raw outputs: blocks weight_k F_k and F_pi, zero elsewhere.
+
+    E[score score^T] of log p(y, z), averaged over z exactly and over y by quadrature.
+    """
+    dim, comp, family = 1, 3, case.family
+    keys = jax.random.split(KEY, comp)
+    raws = jnp.stack([random_raw(family, dim, key) for key in keys])
+    logits, size = jax.random.normal(KEY, (comp,)), raws.shape[1]
+    weights = np.asarray(jax.nn.softmax(logits))
 
     def log_complete(vector, k, y):
-        params = unflat(vector[k * size : (k + 1) * size], dim, full=full)
+        params = family.constrain(vector[k * size : (k + 1) * size], dim)
         return jax.nn.log_softmax(vector[comp * size :])[k] + family.log_prob(params, y)
 
-    hessian = jax.jit(
-        jax.vmap(jax.hessian(log_complete), in_axes=(None, None, 0)), static_argnums=1
-    )
-    z, quadrature = oracles.hermite_points(dim)
-    weights = np.asarray(mixture.weights)
-    total = np.zeros((len(vector), len(vector)))
-    expected = np.zeros_like(total)
-    for k, part in enumerate(parts):
-        scale = np.asarray(part.scale)
-        y = np.asarray(part.mean) + (z @ scale.T if full else z * scale)
-        total -= weights[k] * np.einsum("n,nij->ij", quadrature, hessian(vector, k, y))
-        inverse = np.stack(
-            [flat(family.fisher_solve(part, unflat(e, dim, full=full), 1.0)) for e in jnp.eye(size)]
-        )
+    vector = jnp.concatenate([raws.ravel(), logits])
+    total, expected = np.zeros((2, len(vector), len(vector)))
+    score = jax.jit(jax.vmap(jax.grad(log_complete), in_axes=(None, None, 0)), static_argnums=1)
+    for k in range(comp):
+        y, quadrature = case.quadrature(family.constrain(raws[k], dim), dim)
+        scores = score(vector, k, y)
+        total += weights[k] * np.einsum("n,ni,nj->ij", quadrature, scores, scores)
         block = slice(k * size, (k + 1) * size)
-        expected[block, block] = weights[k] * np.linalg.inv(inverse)
-    expected[comp * size :, comp * size :] = categorical_fisher(mixture.logits)
+        expected[block, block] = weights[k] * case.raw_fisher(raws[k], dim)
+    expected[comp * size :, comp * size :] = categorical_fisher(logits)
     np.testing.assert_allclose(total, expected, atol=1e-10)
+
+    components = jax.vmap(lambda raw: family.constrain(raw, dim))(raws)
+    for_logits, for_raws = raw_fisher_diagonal(family, logits, components)
+    diagonal = np.concatenate([np.ravel(for_raws), for_logits])
+    np.testing.assert_allclose(diagonal, np.diag(total), rtol=1e-6)
 
 
 def test_metric_preconditions_by_weight_and_fisher():

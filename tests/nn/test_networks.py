@@ -1,4 +1,4 @@
-"""Networks: shapes, initialisation from data, taps, and the sampled Fisher information."""
+"""Networks: shapes, initialization from data, taps, and the sampled Fisher information."""
 
 import equinox as eqx
 import jax
@@ -13,12 +13,14 @@ from ngem.nn import (
     MixtureNetwork,
     cluster_mixture,
     hidden_matrices,
-    initialise_head,
+    initialize_head,
     k_means,
     mixture_mlp,
     output_gradient,
     tapped,
 )
+
+from ..cases import FAMILIES as ALL_FAMILIES
 
 KEY = jax.random.key(5)
 FAMILIES = [DiagonalGaussian(), FullGaussian()]
@@ -39,7 +41,7 @@ def test_a_row_of_features_gives_a_mixture(family, separate):
 
 
 @pytest.mark.parametrize("settings", [{"layer_norm": True}, {"separate": True}], ids=str)
-def test_rows_side_by_side_are_rows_one_by_one(settings):
+def test_rows_along_the_last_axis_are_rows_one_by_one(settings):
     network = float64(mixture_mlp(4, 2, key=KEY, n_components=3, hidden_sizes=(8, 7), **settings))
     params, static = eqx.partition(network, eqx.is_inexact_array)
     x = jax.random.normal(KEY, (6, 4))
@@ -48,12 +50,12 @@ def test_rows_side_by_side_are_rows_one_by_one(settings):
         mixture = jax.vmap(eqx.combine(params, static))(x)
         return mixture.logits, *mixture.components
 
-    def side_by_side(params, x):
-        logits, components = eqx.combine(params, static).side_by_side(x.T)
+    def rows_last(params, x):
+        logits, components = eqx.combine(params, static).outputs(x.T)
         return tuple(jnp.moveaxis(leaf, -1, 0) for leaf in (logits, *components))
 
     values, back = jax.vjp(one_by_one, params, x)
-    others, other_back = jax.vjp(side_by_side, params, x)
+    others, other_back = jax.vjp(rows_last, params, x)
     grads = jax.tree.map(jnp.cos, values)
     for left, right in zip(
         jax.tree.leaves((values, back(grads))),
@@ -65,7 +67,7 @@ def test_rows_side_by_side_are_rows_one_by_one(settings):
 
 def test_dropout_falls_on_each_row_by_itself():
     network = mixture_mlp(3, 1, key=KEY, hidden_sizes=(64,), dropout=0.5)
-    logits, _ = network.side_by_side(jnp.ones((3, 1000)), KEY)
+    logits, _ = network.outputs(jnp.ones((3, 1000)), KEY)
     apart = jax.vmap(lambda key: network(jnp.ones(3), key=key).logits)(jax.random.split(KEY, 1000))
     assert len(np.unique(logits[0])) > 900
     for found, expected in ((logits.mean(1), apart.mean(0)), (logits.std(1), apart.std(0))):
@@ -101,7 +103,7 @@ def test_head_starts_as_a_mixture_of_the_targets(family, separate):
     rng = np.random.default_rng(0)
     y = np.concatenate([rng.normal(m, 0.1, (n, 2)) for m, n in ((-3, 300), (0, 100), (3, 100))])
     network = mixture_mlp(4, 2, key=KEY, n_components=3, family=family, separate=separate)
-    started = float64(initialise_head(network, y, rng, shrink=1e-6))
+    started = float64(initialize_head(network, y, rng, shrink=1e-6))
     mixture = jax.vmap(started)(jax.random.normal(KEY, (2, 4)))
     order = np.argsort(mixture.components.mean[0, :, 0])
     np.testing.assert_allclose(mixture.components.mean[0, order, 0], [-3, 0, 3], atol=0.1)
@@ -110,12 +112,21 @@ def test_head_starts_as_a_mixture_of_the_targets(family, separate):
     np.testing.assert_allclose(mixture.logits[0], mixture.logits[1], atol=1e-4)
 
 
-def test_k_means_is_as_good_as_scikit_learns():
+def test_k_means_finds_separate_clusters():
     rng = np.random.default_rng(1)
     y = np.concatenate([rng.normal(c, 0.3, (50, 2)) for c in ((0, 0), (3, 0), (0, 3), (3, 3))])
-    centres, label = k_means(y, 4, rng)
-    inertia = ((y - centres[label]) ** 2).sum()
+    centers, label = k_means(y, 4, rng)
+    inertia = ((y - centers[label]) ** 2).sum()
     assert inertia < 1.05 * KMeans(4, n_init=10, random_state=0).fit(y).inertia_
+
+
+@pytest.mark.parametrize("case", ALL_FAMILIES.values(), ids=ALL_FAMILIES)
+@pytest.mark.parametrize("dim", [1, 2])
+def test_a_start_from_data_has_the_variance_of_the_data(case, dim):
+    y = np.random.default_rng(0).normal(2.0, 0.9, (2000, dim))
+    mixture = cluster_mixture(y, 4, case.family, np.random.default_rng(0))
+    np.testing.assert_allclose(mixture.mean(), y.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(mixture.variance(), y.var(axis=0), rtol=0.1)
 
 
 @pytest.mark.parametrize("y", [np.zeros((5, 1)), np.ones((1, 2)), np.arange(3.0)[:, None]])
@@ -125,10 +136,10 @@ def test_degenerate_targets_give_a_finite_start(y):
     assert np.all(np.asarray(mixture.components.scale) > 0)
 
 
-def test_a_users_body_cannot_be_initialised_from_data():
+def test_a_users_body_cannot_be_initialized_from_data():
     network = MixtureNetwork(lambda x: jnp.zeros(6), 2, 1)
-    with pytest.raises(ValueError, match=r"only in our own networks.*init='random'"):
-        initialise_head(network, np.zeros((3, 1)), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"needs one of our own networks.*init='random'"):
+        initialize_head(network, np.zeros((3, 1)), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -193,7 +204,6 @@ def test_output_gradients_have_the_complete_data_fisher_as_second_moment(family)
         y = sample(params, jax.random.split(KEY, 100_000))
         score = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))(raw[rows], y)
         expected[rows, rows] = weights[k] * np.asarray(score.T @ score) / len(y)
-    spread = np.sqrt(np.diag(expected))
-    np.testing.assert_allclose(
-        moment / np.outer(spread, spread), expected / np.outer(spread, spread), atol=0.03
-    )
+    deviation = np.sqrt(np.diag(expected))
+    unit = np.outer(deviation, deviation)
+    np.testing.assert_allclose(moment / unit, expected / unit, atol=0.03)

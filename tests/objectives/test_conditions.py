@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ngem.nn import mixture_mlp
-from ngem.objectives import NGEM, OBJECTIVES, AbstractObjective
+from ngem.objectives import NGEM, OBJECTIVES, AbstractLoss
 from ngem.training import Data, Plan, condense, fit
+from ngem.training.data import arrange
 
 from ..cases import FAMILIES, random_mixture
 
@@ -25,7 +26,7 @@ CONDITION = jnp.array([0, 2, 2, 1, 0, 2, 2])
 def test_losses_and_gradients_are_those_of_repeated_rows(family, dim, objective):
     mixture = random_mixture(FAMILIES[family].family, KEY, batch=(3,), dim=dim)
     y = jax.random.normal(KEY, (len(CONDITION), dim))
-    share = jnp.arange(1.0, 8.0)
+    weights = jnp.arange(1.0, 8.0)
 
     def shared(mixture):
         return OBJECTIVES[objective].losses(mixture, y, condition=CONDITION)
@@ -35,7 +36,7 @@ def test_losses_and_gradients_are_those_of_repeated_rows(family, dim, objective)
         return OBJECTIVES[objective].losses(rows, y)
 
     def measure(losses):
-        total = lambda mixture: jnp.sum(share * losses(mixture))  # noqa: E731
+        total = lambda mixture: jnp.sum(weights * losses(mixture))  # noqa: E731
         return jax.jit(lambda mixture: (losses(mixture), jax.grad(total)(mixture)))(mixture)
 
     ours, expected = measure(shared), measure(repeated)
@@ -46,7 +47,7 @@ def test_losses_and_gradients_are_those_of_repeated_rows(family, dim, objective)
 def test_an_objective_that_is_not_a_likelihood_is_asked_for_each_row():
     """One of a user's own has `loss` and no more, and must not become a likelihood by sharing."""
 
-    class Distance(AbstractObjective):
+    class Distance(AbstractLoss):
         def loss(self, family, logits, components, y, power=None):
             return jnp.sum(jnp.abs(components.mean[0] - y), axis=0)
 
@@ -58,7 +59,7 @@ def test_an_objective_that_is_not_a_likelihood_is_asked_for_each_row():
 
 
 def test_products_keep_single_precision_with_small_scales_far_from_zero():
-    """Multiplied-out squares cancel; centring keeps what float32 can hold."""
+    """Multiplied-out squares cancel; centering keeps what float32 can hold."""
     mean = 100 + jax.random.uniform(KEY, (3, 2, 64))
     mixture = random_mixture(FAMILIES["diag"].family, KEY, batch=(3,), comp=2, dim=64)
     scale = jnp.full_like(mean, 0.03)
@@ -94,7 +95,7 @@ def test_training_is_the_same_with_conditions_declared_found_or_unused(optimizer
     plan = Plan(optimizer=optimizer, batch_size=16)
     settings = {"key": KEY, "max_epochs": 3, "validation": found}
     histories = [fit(network, data, plan, **settings).history for data in (found, declared)]
-    monkeypatch.setattr("ngem.training._arranged", lambda network, data, batch_size: data)
+    monkeypatch.setattr("ngem.training.loop.arrange", lambda network, data, batch_size: data)
     histories.append(fit(network, found, plan, **settings).history)
     for history in histories[1:]:
         for part in ("train", "validation"):
@@ -108,9 +109,7 @@ def test_dropout_treats_equal_rows_differently():
     """With dropout every row has its own noise, so no row may stand for another."""
     data = Data(jnp.ones((1, 2)), jnp.zeros((12, 1)), condition=jnp.zeros(12, int))
     network = mixture_mlp(2, 1, key=KEY, n_components=2, hidden_sizes=(8,), dropout=0.5)
-    from ngem.training import _arranged
-
-    assert _arranged(network, data, 8).condition is None
+    assert arrange(network, data, 8).condition is None
 
 
 def test_conditions_out_of_range_are_refused():

@@ -18,13 +18,14 @@ import optax
 import pytest
 import scipy.stats
 
-from ngem import _defaults, training
+from ngem import training
 from ngem._files import FileError
 from ngem.nn import MixtureNetwork, mixture_mlp
-from ngem.objectives import ANNEALED, MSE, NGEM, NLL
+from ngem.objectives import ANNEALED, DEFAULT, MSE, NGEM, NLL, Schedule
 from ngem.training import Data, FitError, Plan, fit, fit_many, shuffled
 from ngem.training.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 from ngem.training.checkpoints import Checkpoint
+from ngem.training.plan import make_hyper
 
 pytestmark = pytest.mark.trains
 
@@ -137,7 +138,7 @@ def test_many_runs_are_the_runs_one_by_one():
 
 
 def test_one_program_for_epochs_seeds_rates_and_lengths():
-    compiled = training._run_epochs._cached
+    compiled = training.loop._run_epochs._cached
     run(max_epochs=3)
     before = compiled._cache_size()
     run(max_epochs=7, learning_rate=1e-3, seed=4)
@@ -181,30 +182,35 @@ def test_early_stopping_restores_the_best_weights():
 
 def test_cosine_ends_with_no_step_and_warmup_begins_with_none():
     plan = Plan(warmup=0.5)
-    shape = [float(training._rate_shape(plan, jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
+    shape = [float(plan.rate_factor(jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
     expected = [0.0, 0.5 * 0.5 * (1 + np.cos(np.pi / 4)), 0.5, 0.0]
     np.testing.assert_allclose(shape, expected, atol=1e-7)
     constant = Plan(learning_rate_schedule="constant")
-    assert float(training._rate_shape(constant, jnp.asarray(0.7))) == 1.0
+    assert float(constant.rate_factor(jnp.asarray(0.7))) == 1.0
 
 
 def test_power_follows_its_schedule():
-    hyper = training._hyper(Plan(power=(1.0, 0.2, 0.5)), None, None, 1, None)
-    power = [float(training._power(hyper, jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
+    hyper = make_hyper(Plan(power=(1.0, 0.2, 0.5)), None, None, 1, np.float32)
+    power = [float(hyper.power_at(jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
     np.testing.assert_allclose(power, [1.0, 0.6, 0.2, 0.2], rtol=1e-6)
-    constant = training._hyper(Plan(power=None), None, None, 1, None)
-    assert training._power(constant, jnp.asarray(0.3)) is None
+    constant = make_hyper(Plan(power=None), None, None, 1, np.float32)
+    assert constant.power_at(jnp.asarray(0.3)) is None
 
 
 def test_the_default_objective_brings_its_schedule():
-    assert Plan().power_schedule == _defaults.POWER_SCHEDULE
-    assert Plan(objective=NGEM(power=1.0)).power_schedule is None
-    assert Plan(objective=NLL()).power_schedule is None
-    assert Plan(power=None).power_schedule is None
-    assert Plan().scheduled_objective == ANNEALED
-    # Flattening is biased at a constant strength, so none is added there.
-    assert Plan(power=(0.5, 0.5, 1.0)).scheduled_objective == NGEM()
-    assert Plan(power=None).scheduled_objective == NGEM()
+    assert Plan().resolved_objective.schedule == Schedule()
+    assert Plan().without_numbers().objective == ANNEALED
+    # Numbers equal to the default's are the default, whoever gives them.
+    assert Plan(power=(0.5, 0.0, 0.5)).resolved_objective == DEFAULT
+    # A constant strength is taken as it is, even where it equals the default's first one.
+    for constant in (NGEM(), NGEM(power=0.5), NGEM(power=1.0), NLL()):
+        assert Plan(objective=constant).without_numbers().objective == constant
+        assert Plan(objective=constant).resolved_objective.schedule is None
+    assert Plan(power=0.5).without_numbers().objective == NGEM()
+    assert Plan(power=None).without_numbers().objective == NGEM()
+    # Flattening is biased at a strength that does not end at zero, so none is added there.
+    assert Plan(power=(0.5, 0.5, 1.0)).without_numbers().objective == NGEM()
+    assert Plan(objective=NLL(), power=(0.5, 0.0, 1.0)).resolved_objective == NLL()
     with pytest.raises(ValueError, match="power must be one of"):
         Plan(power="always")
 
@@ -414,6 +420,7 @@ KILLED = """
     import sys, jax, jax.numpy as jnp, numpy as np, equinox as eqx
     from ngem import training
     from ngem.training.checkpoints import Checkpoint
+from ngem.training.plan import make_hyper
     from ngem.nn import mixture_mlp
     from ngem.training import Data, Plan, fit
 

@@ -257,7 +257,8 @@ def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
     """Return how to train on so many rows."""
     patience = settings["patience"] or -(-max_epochs(settings, n_rows) // 5)
     return Plan(
-        objective=_objective(settings),
+        objective=get_objective(settings["objective"]),
+        power=settings["power"],
         optimizer=settings["optimizer"],
         batch_size=int(settings["batch_size"]),
         learning_rate_schedule=settings["learning_rate_schedule"],
@@ -266,14 +267,6 @@ def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
         ema=_optional_float(settings["ema"]),
         patience=int(patience) if settings["early_stopping"] else None,
     )
-
-
-def _objective(settings: Mapping[str, Any]) -> AbstractObjective:
-    """Return the objective with the strength that was asked for; None is a constant strength."""
-    objective, power = get_objective(settings["objective"]), settings["power"]
-    if isinstance(power, str):
-        return objective
-    return objective.without_schedule() if power is None else objective.with_power(power)
 
 
 def _optional_float(value: Any) -> float | None:

@@ -407,7 +407,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             known = {
                 **parameters.plain(settings),
                 "objective": repr(plan.objective.without_schedule()),
-                "schedule": repr(plan.objective.schedule),
+                "schedule": repr(plan.resolved_objective.schedule),
                 "network": _fingerprint(model.network),
                 "data": _fingerprint((data, validation)),
                 "seed": seed,

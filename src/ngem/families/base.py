@@ -153,7 +153,7 @@ class AbstractFamily(abc.ABC):
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
         """Return the parameters of `location + scale * Y`.
 
-        NumPy and JAX arrays alike, with any leading axes.
+        NumPy and JAX arrays alike; those of NumPy may have more leading axes.
         """
 
     # One dimension.

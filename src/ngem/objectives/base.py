@@ -2,7 +2,7 @@
 
 import abc
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -37,7 +37,7 @@ class AbstractObjective(abc.ABC):
                 "`losses`; subclass ngem.objectives.AbstractLoss and define `loss` instead."
             )
 
-    def with_power(self, power: Any) -> Self:
+    def with_power(self, power: Any) -> "AbstractObjective":
         """Return the objective with another strength; one without a strength is unchanged.
 
         Args:

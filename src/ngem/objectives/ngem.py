@@ -50,17 +50,20 @@ class NGEM(AbstractLikelihood):
     def with_power(self, power: float | Schedule | Sequence[float]) -> "NGEM":
         """Return the objective with another strength.
 
-        Three numbers replace those of the schedule. An objective without one gets a schedule with
-        its own coordinates and flattening.
+        Three numbers replace those of the schedule. An objective without a schedule gets one with
+        its own coordinates and flattening, and so does a strength that does not end at zero:
+        there the schedule's flattening would stay biased.
         """
         if isinstance(power, Schedule):
             return replace(self, schedule=power)
-        if isinstance(power, Sequence):
-            own = Schedule(coordinates=self.coordinates, flattening=self.flattening)
-            start, end, fraction = map(float, power)
-            schedule = replace(self.schedule or own, start=start, end=end, fraction=fraction)
-            return replace(self, schedule=schedule)
-        return replace(self, power=float(power), schedule=None)
+        if not isinstance(power, Sequence):
+            return replace(self, power=float(power), schedule=None)
+        start, end, fraction = map(float, power)
+        schedule = self.schedule
+        if schedule is None or end > 0:
+            schedule = Schedule(coordinates=self.coordinates, flattening=self.flattening)
+        schedule = replace(schedule, start=start, end=end, fraction=fraction)
+        return replace(self, schedule=schedule)
 
     def without_schedule(self) -> "NGEM":
         return replace(self, schedule=None)

@@ -28,7 +28,8 @@ class Plan:
         learning_rate_schedule: "constant", or "cosine" to zero at the end of `max_epochs`.
         warmup: Fraction of training during which the learning rate rises linearly from zero.
         power: Overrides the objective's strength: a number, a `Schedule`, or the schedule's
-            (start, end, fraction). None and "auto" leave it to the objective.
+            (start, end, fraction). "auto" leaves it to the objective, None to the objective
+            without its schedule.
         clip_norm: Largest Euclidean norm of a gradient, or None.
         ema: Decay of a moving average of the parameters, which validation and prediction use, or
             None. The first steps are averaged over fewer.
@@ -41,7 +42,7 @@ class Plan:
     batch_size: int = 128
     learning_rate_schedule: str = "cosine"
     warmup: float = 0.0
-    power: float | Schedule | tuple[float, float, float] | str | None = None
+    power: float | Schedule | Sequence[float] | str | None = "auto"
     clip_norm: float | None = None
     ema: float | None = None
     patience: int | None = None
@@ -62,8 +63,10 @@ class Plan:
     @property
     def resolved_objective(self) -> AbstractObjective:
         """The objective with the strength of this plan."""
-        if self.power is None or isinstance(self.power, str):
+        if isinstance(self.power, str):
             return self.objective
+        if self.power is None:
+            return self.objective.without_schedule()
         return self.objective.with_power(self.power)
 
     def without_numbers(self) -> "Plan":

@@ -1,0 +1,110 @@
+"""Laws of the Gaussian with a full covariance, between the ends of the strength."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import linalg
+
+from ngem._defaults import COORDINATE_CHOICES
+from ngem.families import DiagonalGaussian, FullGaussian, MeanCholesky
+
+from .. import oracles
+from ..cases import FAMILIES, random_params
+
+KEY = jax.random.key(7)
+
+
+def flat(params):
+    """Return the free parameters as a vector: the mean, then the lower triangle."""
+    scale = np.asarray(params.scale)
+    return np.concatenate([np.asarray(params.mean), scale[np.tril_indices(scale.shape[0])]])
+
+
+def unflat(vector, dim):
+    rows, cols = np.tril_indices(dim)
+    scale = jnp.zeros((dim, dim), vector.dtype).at[rows, cols].set(vector[dim:])
+    return MeanCholesky(vector[:dim], scale)
+
+
+def dense_fisher(params):
+    """Minus the expected Hessian of the log density: autodiff, averaged by exact quadrature."""
+    dim = len(params.mean)
+    log_prob = lambda vector, y: FullGaussian().log_prob(unflat(vector, dim), y)  # noqa: E731
+    z, weights = oracles.hermite_points(dim)
+    y = np.asarray(params.mean) + z @ np.asarray(params.scale).T
+    hessian = jax.jit(jax.vmap(jax.hessian(log_prob), in_axes=(None, 0)))
+    return -np.einsum("n,nij->ij", weights, hessian(jnp.asarray(flat(params)), y))
+
+
+def solve_matrix(params, power, coordinates="scale"):
+    """Return what gradients are multiplied by."""
+    dim = len(params.mean)
+    solve = jax.jit(
+        lambda row: FullGaussian().fisher_solve(params, unflat(row, dim), power, coordinates)
+    )
+    return np.stack([flat(solve(row)) for row in jnp.eye(dim + dim * (dim + 1) // 2)], axis=1)
+
+
+def test_solve_inverts_the_fisher_information_in_three_dimensions():
+    params = random_params(FullGaussian(), 3, KEY)
+    identity = dense_fisher(params) @ solve_matrix(params, 1.0)
+    np.testing.assert_allclose(identity, np.eye(9), atol=1e-9)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_solve_in_coordinates_of_the_log_scale(power):
+    """There the metric is J F J for the diagonal J: its inverse at 1, and symmetric in between."""
+    dim = 3
+    params = random_params(FullGaussian(), dim, KEY)
+    rows, cols = np.tril_indices(dim)
+    diagonal = np.where(rows == cols, np.asarray(params.scale)[rows, cols], 1.0)
+    jacobian = np.concatenate([np.ones(dim), diagonal])
+    solved = solve_matrix(params, power, "log_scale")
+    raw = jacobian[:, None] * solved / jacobian  # from gradients of raw outputs to the same
+    np.testing.assert_allclose(raw, raw.T, atol=1e-12)
+    assert np.linalg.eigvalsh(raw).min() > 0
+    if power == 1:
+        fisher = dense_fisher(params) * np.outer(jacobian, jacobian)
+        np.testing.assert_allclose(raw, np.linalg.inv(fisher), rtol=1e-6, atol=1e-8)
+    if power == 0:
+        np.testing.assert_array_equal(solved, np.eye(len(solved)))
+
+
+@pytest.mark.parametrize("coordinates", COORDINATE_CHOICES)
+def test_coordinates_of_full_and_diagonal_agree_on_diagonal_factors(coordinates):
+    params = random_params(DiagonalGaussian(), 3, KEY)
+    grad = random_params(DiagonalGaussian(), 3, jax.random.fold_in(KEY, 1))
+    expected = DiagonalGaussian().fisher_solve(params, grad, 0.4, coordinates)
+    wide = [MeanCholesky(p.mean, jnp.diag(p.scale)) for p in (params, grad)]
+    solved = FullGaussian().fisher_solve(*wide, 0.4, coordinates)
+    np.testing.assert_allclose(solved.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(jnp.diagonal(solved.scale), expected.scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_solve_between_the_ends(power):
+    """Symmetric, positive definite, F^-power on diagonal factors, equivariant to rescaling."""
+    dim = 3
+    params = random_params(FullGaussian(), dim, KEY)
+    dense = solve_matrix(params, power)
+    np.testing.assert_allclose(dense, dense.T, atol=1e-12)
+    assert np.linalg.eigvalsh(dense).min() > 0
+
+    stretch = jnp.array([0.1, 2.0, 30.0])
+    scaled = FullGaussian().rescale(params, jnp.zeros(dim), stretch)
+    rows = np.concatenate([stretch, stretch[np.tril_indices(dim)[0]]]) ** power
+    np.testing.assert_allclose(solve_matrix(scaled, power), rows[:, None] * dense * rows, rtol=1e-9)
+
+    diagonal = MeanCholesky(params.mean, jnp.diag(jnp.array([0.3, 1.0, 5.0])))
+    expected = linalg.fractional_matrix_power(dense_fisher(diagonal), -power)
+    np.testing.assert_allclose(solve_matrix(diagonal, power), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_large_covariances_use_the_library_solve():
+    dim = 40
+    params = random_params(FullGaussian(), dim, KEY)
+    params = params._replace(scale=params.scale * 0.1 + jnp.eye(dim))
+    y = jax.random.normal(KEY, (dim,))
+    expected = FAMILIES["full"].scipy_logpdf(jax.tree.map(np.asarray, params), y)
+    assert FullGaussian().log_prob(params, y) == pytest.approx(expected, rel=1e-10)
