@@ -40,9 +40,7 @@ def draw(model: MDNRegressor, hand: np.ndarray, path: Path) -> None:
         left, right = axes[0]
         for arm in joints(angles[:40]):
             left.plot(*arm.T, "-", color="#cc3311", alpha=0.25, lw=1)
-        left.plot(
-            *joints(mean).T, "o-", color="black", lw=2, ms=4, label="the mean of the solutions"
-        )
+        left.plot(*joints(mean).T, "o-", color="black", lw=2, ms=4, label="the mean of the answers")
         left.plot(*hand[0], "*", color="gold", markeredgecolor="black", ms=15, label="the target")
         left.set(aspect="equal", xlabel="across", ylabel="up", xlim=(-0.25, 1.9), ylim=(-0.5, 1.8))
         left.legend(loc="upper left")

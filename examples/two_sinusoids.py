@@ -38,7 +38,7 @@ def draw(model: MDNRegressor, x: np.ndarray, y: np.ndarray, path: Path) -> None:
                 label = f"90%, {kind}" if piece == 0 else None
                 right.fill_between(grid, low, high, color=color, alpha=0.5, lw=0, label=label)
         right.legend(loc="upper right")
-        caption(right, "regions that contain y with probability 0.9")
+        caption(right, "regions that hold y with probability 0.9")
         figure.savefig(path, dpi=120)
 
 

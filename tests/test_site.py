@@ -6,47 +6,18 @@ import runpy
 import sys
 from pathlib import Path
 
-import jax
-import matplotlib as mpl
 import numpy as np
 import pytest
 
-from ngem.estimator import parameters
+from .documents import DOCS, EPOCHS, ROOT, as_user, run, seeded_torch
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-
-# Long enough to learn something, short enough for a test.
-EPOCHS = 10
 
 
 @pytest.fixture(autouse=True)
-def _a_user_in_a_hurry(monkeypatch, tmp_path):
-    """JAX as it comes, in float32, and few epochs where a page leaves their number open."""
-    whole = parameters.max_epochs
-    monkeypatch.setattr(parameters, "max_epochs", lambda *given: min(EPOCHS, whole(*given)))
-    monkeypatch.chdir(tmp_path)
-    with (
-        jax.enable_x64(False),
-        jax.numpy_rank_promotion("allow"),
-        jax.numpy_dtype_promotion("standard"),
-        mpl.rc_context({"backend": "agg"}),
-    ):
+def _user(monkeypatch, tmp_path):
+    with as_user(monkeypatch, tmp_path):
         yield
-
-
-def blocks(name):
-    """Return the Python of a page."""
-    return re.findall(r"^```python\n(.*?)^```", (DOCS / name).read_text(), re.S | re.M)
-
-
-def run(name, names):
-    """Run the page's blocks in order, as a reader would."""
-    assert blocks(name)
-    for block in blocks(name):
-        exec(compile(block, name, "exec"), names)
-    return names
 
 
 def waves(n_rows=300):
@@ -105,13 +76,13 @@ def test_every_name_in_the_reference_exists():
 def _resolve(name):
     if importlib.util.find_spec(name.rpartition(".")[0]) and _is_module(name):
         return importlib.import_module(name)
-    home, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(home), attribute)
+    parent, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(parent), attribute)
 
 
 def _is_module(name):
-    home = importlib.util.find_spec(name.rpartition(".")[0])
-    return home.submodule_search_locations is not None and importlib.util.find_spec(name)
+    parent = importlib.util.find_spec(name.rpartition(".")[0])
+    return parent.submodule_search_locations is not None and importlib.util.find_spec(name)
 
 
 def test_every_report_is_listed_on_the_page_of_results():
@@ -119,15 +90,15 @@ def test_every_report_is_listed_on_the_page_of_results():
     page = type("Page", (), {"file": type("File", (), {"src_uri": "results/index.md"})})
     config = type("Config", (), {"docs_dir": str(DOCS)})
     text = (DOCS / "results/index.md").read_text()
-    made = hooks["on_page_markdown"](text, page, config, None)
-    links = re.findall(r"\((\w+)/report\.md\)", made)
+    markdown = hooks["on_page_markdown"](text, page, config, None)
+    links = re.findall(r"\((\w+)/report\.md\)", markdown)
     assert set(links) == {report.parent.name for report in DOCS.glob("results/*/report.md")}
     assert links.index("fig2") < links.index("fig10")
 
 
 def test_the_tour_runs(capsys):
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    names = run("index.md", {})
+    seeded_torch()
+    names = run(DOCS / "index.md", {})
     printed = capsys.readouterr().out
     losses = [float(value) for value in re.findall(r"likelihood (-?\d+\.\d+)", printed)]
     assert len(losses) == 2
@@ -142,7 +113,7 @@ def test_the_guides_run(page, capsys):
     x, y = waves()
     from ngem import MDNRegressor
 
-    run(page, {"x": x, "y": y, "np": np, "MDNRegressor": MDNRegressor})
+    run(DOCS / page, {"x": x, "y": y, "np": np, "MDNRegressor": MDNRegressor})
     printed = capsys.readouterr().out
     if page == "troubleshooting.md":
         assert "training expected finite losses" in printed
@@ -151,14 +122,13 @@ def test_the_guides_run(page, capsys):
 
 @pytest.mark.slow
 def test_the_migration_notes_run():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    torch.manual_seed(0)
+    seeded_torch()
     x, y = waves()
-    run("migration.md", {"X": x, "y": y, "X_new": x[:5], "y_new": y[:5]})
+    run(DOCS / "migration.md", {"X": x, "y": y, "X_new": x[:5], "y_new": y[:5]})
 
 
 def example(name, tmp_path, monkeypatch, capsys, *options):
-    """Run a script as a user would, in this process, and return what it printed."""
+    """Run a script in this process and return what it prints."""
     arguments = [name, "--epochs", str(EPOCHS), "--out", str(tmp_path / "new"), *options]
     monkeypatch.setattr(sys, "argv", arguments)
     runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
@@ -176,8 +146,8 @@ def test_inverse_kinematics(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "new/inverse_kinematics.png").stat().st_size > 10_000
 
 
-def test_inverse_kinematics_knows_where_the_hand_is():
-    """By the law of cosines, on the arm whose elbow is bent by a right angle."""
+def test_inverse_kinematics_joint_positions():
+    """The hand of an arm that is bent by a right angle is at (1, 1)."""
     joints = runpy.run_path(str(ROOT / "examples/inverse_kinematics.py"))["joints"]
     shoulder, elbow, hand = joints(np.array([0.0, np.pi / 2]))
     np.testing.assert_allclose(shoulder, [0, 0])
@@ -200,7 +170,7 @@ def test_two_sinusoids(tmp_path, monkeypatch, capsys):
     printed = example("two_sinusoids.py", tmp_path, monkeypatch, capsys, "--objective", "ngem")
     tails, smallest = numbers(printed, r"length (\d+\.\d+)")
     assert smallest < tails
-    assert all(80 < share < 100 for share in numbers(printed, r"holds (\d+\.\d+)%"))
+    assert all(80 < percent < 100 for percent in numbers(printed, r"contains (\d+\.\d+)%"))
     assert (tmp_path / "new/two_sinusoids_ngem.png").stat().st_size > 10_000
 
 
@@ -208,7 +178,7 @@ def test_an_example_without_its_data_says_so(tmp_path, monkeypatch, capsys):
     def missing(name):
         from ngem.datasets import DataError
 
-        raise DataError(f"expected the files of {name}, found none; run ngem data fetch {name}.")
+        raise DataError(f"expected the files of {name}, got none; run ngem data fetch {name}.")
 
     monkeypatch.setattr("ngem.datasets.load_uci", missing)
     with pytest.raises(SystemExit, match="ngem data fetch energy"):
