@@ -3,9 +3,6 @@
 import doctest
 import importlib
 import json
-import re
-import subprocess
-import sys
 
 import jax
 import pytest
@@ -54,20 +51,6 @@ def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(name), extraglobs=names)
     assert result.attempted > 0
     assert result.failed == 0
-
-
-@pytest.mark.parametrize("loss", ["nll", "ngem"])
-def test_the_pytorch_example_learns(loss):
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples/torch_two_sinusoids.py", "--loss", loss, "--steps", "60"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    losses = [float(number) for number in re.findall(r"likelihood (-?\d+\.\d+)", done.stdout)]
-    assert losses[-1] < losses[0]
 
 
 def test_the_natural_gradient_is_not_a_second_pass():

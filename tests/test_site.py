@@ -13,6 +13,9 @@ from .documents import DOCS, EPOCHS, ROOT, as_user, run, seeded_torch
 
 PAGES = sorted(DOCS.rglob("*.md"))
 
+# The working directory of a test is its own, and scripts create their output directory.
+FEW_EPOCHS = ("--epochs", EPOCHS, "--out", "new")
+
 
 @pytest.fixture(autouse=True)
 def _user(monkeypatch, tmp_path):
@@ -127,23 +130,27 @@ def test_the_migration_notes_run():
     run(DOCS / "migration.md", {"X": x, "y": y, "X_new": x[:5], "y_new": y[:5]})
 
 
-def example(name, tmp_path, monkeypatch, capsys, *options):
-    """Run a script in this process and return what it prints."""
-    arguments = [name, "--epochs", str(EPOCHS), "--out", str(tmp_path / "new"), *options]
-    monkeypatch.setattr(sys, "argv", arguments)
-    runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
-    return capsys.readouterr().out
+@pytest.fixture
+def run_script(monkeypatch, capsys):
+    """Return a function that runs an example in this process and returns what it prints."""
+
+    def run_script(name, *options):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, options)])
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_script
 
 
 def numbers(text, pattern):
     return [float(value) for value in re.findall(pattern, text)]
 
 
-def test_inverse_kinematics(tmp_path, monkeypatch, capsys):
-    printed = example("inverse_kinematics.py", tmp_path, monkeypatch, capsys)
+def test_inverse_kinematics(run_script):
+    printed = run_script("inverse_kinematics.py", *FEW_EPOCHS)
     mean, one = numbers(printed, r"misses by (\d+\.\d+)")
     assert one < mean / 2
-    assert (tmp_path / "new/inverse_kinematics.png").stat().st_size > 10_000
+    assert Path("new/inverse_kinematics.png").stat().st_size > 10_000
 
 
 def test_inverse_kinematics_joint_positions():
@@ -155,26 +162,36 @@ def test_inverse_kinematics_joint_positions():
     np.testing.assert_allclose(hand, [1, 1])
 
 
-def test_energy(tmp_path, monkeypatch, capsys, data_dir):
-    printed = example("energy.py", tmp_path, monkeypatch, capsys)
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_dir")
+def test_energy(run_script):
+    printed = run_script("energy.py", *FEW_EPOCHS)
     (gain,) = numbers(printed, r"gain over one Gaussian (-?\d+\.\d+)")
     assert gain > 1
     heating, shorter, cooling, again = numbers(printed, r"mean length.* (\d+\.\d+)")
     assert shorter <= heating
     assert again <= cooling
-    assert (tmp_path / "new/energy.png").stat().st_size > 10_000
+    assert Path("new/energy.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
-def test_two_sinusoids(tmp_path, monkeypatch, capsys):
-    printed = example("two_sinusoids.py", tmp_path, monkeypatch, capsys, "--objective", "ngem")
+def test_two_sinusoids(run_script):
+    printed = run_script("two_sinusoids.py", *FEW_EPOCHS, "--objective", "ngem")
     tails, smallest = numbers(printed, r"length (\d+\.\d+)")
     assert smallest < tails
     assert all(80 < percent < 100 for percent in numbers(printed, r"contains (\d+\.\d+)%"))
-    assert (tmp_path / "new/two_sinusoids_ngem.png").stat().st_size > 10_000
+    assert Path("new/two_sinusoids_ngem.png").stat().st_size > 10_000
 
 
-def test_an_example_without_its_data_says_so(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("loss", ["nll", "ngem"])
+def test_torch_two_sinusoids(loss, run_script):
+    seeded_torch()
+    printed = run_script("torch_two_sinusoids.py", "--loss", loss, "--steps", 60)
+    losses = numbers(printed, r"likelihood (-?\d+\.\d+)")
+    assert losses[-1] < losses[0]
+
+
+def test_an_example_without_its_data_says_so(run_script, monkeypatch):
     def missing(name):
         from ngem.datasets import DataError
 
@@ -182,4 +199,4 @@ def test_an_example_without_its_data_says_so(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("ngem.datasets.load_uci", missing)
     with pytest.raises(SystemExit, match="ngem data fetch energy"):
-        example("energy.py", tmp_path, monkeypatch, capsys)
+        run_script("energy.py", *FEW_EPOCHS)
