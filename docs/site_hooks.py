@@ -1,10 +1,11 @@
-"""What MkDocs does besides: lists every report of a run on the page of results."""
+"""MkDocs hook: list every report of a run on the page of results."""
 
 from pathlib import Path
+from typing import Any
 
 
-def on_page_markdown(markdown, page, config, files):
-    """Put one line per report where the page of results asks for them."""
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Replace the placeholder on the page of results by one line per report."""
     if page.file.src_uri != "results/index.md":
         return markdown
     reports = sorted(Path(config.docs_dir, "results").glob("*/report.md"), key=_by_number)
@@ -12,7 +13,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def _by_number(report: Path) -> tuple[str, int]:
-    """Return a key that puts fig2 before fig10."""
+    """Return a sort key with fig2 before fig10."""
     word = report.parent.name.rstrip("0123456789")
     return word, int(report.parent.name[len(word) :] or 0)
 

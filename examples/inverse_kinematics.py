@@ -1,4 +1,4 @@
-"""Where must the joints of an arm be for the hand to be there? Two answers, and their mean is none.
+"""Joint angles of an arm for a given hand position: two solutions, and their mean is wrong.
 
 python examples/inverse_kinematics.py --out out/examples
 """
@@ -14,26 +14,26 @@ from ngem.plotting import caption, styled_figure
 
 
 def joints(angles: np.ndarray) -> np.ndarray:
-    """Return the positions of shoulder, elbow and hand, (..., 3, 2), of links of length 1."""
+    """Return the positions of shoulder, elbow and hand, (..., 3, 2), for links of length 1."""
     along = np.cumsum(angles, axis=-1)
     links = np.stack([np.cos(along), np.sin(along)], axis=-1)
     return np.concatenate([np.zeros_like(links[..., :1, :]), np.cumsum(links, axis=-2)], axis=-2)
 
 
 def miss(angles: np.ndarray, hand: np.ndarray) -> float:
-    """Return how far from where it should be the hand ends up, in the mean."""
+    """Return the mean distance of the hand from its target."""
     return float(np.linalg.norm(joints(angles)[..., -1, :] - hand, axis=-1).mean())
 
 
 def most_likely(model: MDNRegressor, hand: np.ndarray) -> np.ndarray:
-    """Return the centre of the heaviest component: one way to do it rather than a mean of ways."""
+    """Return the mean of the component with the largest weight: one of the solutions."""
     mixture = model.predict_distribution(hand)
     heaviest = np.asarray(mixture.weights).argmax(axis=-1)
     return np.asarray(mixture.components.mean)[np.arange(len(hand)), heaviest]
 
 
 def draw(model: MDNRegressor, hand: np.ndarray, path: Path) -> None:
-    """Draw arms and angles that the model thinks likely for one position of the hand."""
+    """Draw arms and angles from the predicted density for one position of the hand."""
     angles = model.sample(hand, 200, random_state=0)[:, 0]
     mean = model.predict(hand)[0]
     with styled_figure(1, 2, (8, 3.8), top=0.93) as (figure, axes):
@@ -54,9 +54,9 @@ def draw(model: MDNRegressor, hand: np.ndarray, path: Path) -> None:
 
 
 def main() -> None:
-    """Train on noisy angles, and compare one answer with the mean of all."""
+    """Train on noisy angles, and compare one solution with the mean of all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=None, help="fewer for a quick look")
+    parser.add_argument("--epochs", type=int, default=None, help="fewer for a quick run")
     parser.add_argument("--out", type=Path, default=Path("out/examples"))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -66,11 +66,12 @@ def main() -> None:
     model = MDNRegressor(max_epochs=arguments.epochs, random_state=arguments.seed)
     model.fit(train.x, train.y)
 
-    found = model.log_prob(test.x, test.y).mean()
-    print(f"log density on new rows {found:.3f}, of the true density {test.true_log_density:.3f}")
+    learned = model.log_prob(test.x, test.y).mean()
+    print(f"log density on new rows {learned:.3f}, of the true density {test.true_log_density:.3f}")
     print(f"effective components {model.diagnostics_['effective_components']:.2f}")
-    print(f"hand misses by {miss(model.predict(test.x), test.x):.3f} with the mean of the answers")
-    print(f"hand misses by {miss(most_likely(model, test.x), test.x):.3f} with the heaviest one")
+    mean, one = model.predict(test.x), most_likely(model, test.x)
+    print(f"hand misses by {miss(mean, test.x):.3f} with the mean of the solutions")
+    print(f"hand misses by {miss(one, test.x):.3f} with the most probable component")
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     draw(model, np.array([[1.2, 0.7]]), arguments.out / "inverse_kinematics.png")

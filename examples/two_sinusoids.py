@@ -1,4 +1,4 @@
-"""Two crossing sine waves: why a region in two pieces says more than one interval.
+"""Two crossing sine waves: a region of two intervals is more informative than one interval.
 
 python examples/two_sinusoids.py --objective ngem
 python examples/two_sinusoids.py --objective nll
@@ -16,12 +16,12 @@ from ngem.plotting import caption, component_bands, styled_figure
 
 
 def length(regions: np.ndarray) -> float:
-    """Return how long the regions are in the mean, all their pieces together."""
+    """Return the mean length of the regions, the sum of their intervals."""
     return float(np.nansum(regions[..., 1] - regions[..., 0], axis=-1).mean())
 
 
 def draw(model: MDNRegressor, x: np.ndarray, y: np.ndarray, path: Path) -> None:
-    """Draw the components, and the two kinds of region."""
+    """Draw the components and the two kinds of region."""
     grid = np.linspace(0, 4 * np.pi, 300)
     with styled_figure(1, 2, (9, 3.6), top=0.93, sharey=True) as (figure, axes):
         left, right = axes[0]
@@ -43,10 +43,13 @@ def draw(model: MDNRegressor, x: np.ndarray, y: np.ndarray, path: Path) -> None:
 
 
 def main() -> None:
-    """Train with one objective, and compare the two kinds of region on new rows."""
+    """Train with one objective, and compare the two kinds of region on new rows.
+
+    With "ngem" the strength of the natural gradient falls from one half to zero.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objective", choices=["nll", "ngem"], default="ngem")
-    parser.add_argument("--epochs", type=int, default=None, help="fewer for a quick look")
+    parser.add_argument("--epochs", type=int, default=None, help="fewer for a quick run")
     parser.add_argument("--out", type=Path, default=Path("out/examples"))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -64,8 +67,8 @@ def main() -> None:
     print(f"effective components {model.diagnostics_['effective_components']:.2f} of 2")
     for kind in ("equal-tailed", "hdr"):
         regions = model.predict_interval(test.x, 0.9, kind=kind)[:, 0]
-        share = coverage(regions, test.y[:, 0])
-        print(f"{kind}: length {length(regions):.2f}, holds {share:.1%} of new rows")
+        fraction = coverage(regions, test.y[:, 0])
+        print(f"{kind}: length {length(regions):.2f}, contains {fraction:.1%} of new rows")
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / f"two_sinusoids_{arguments.objective}.png"

@@ -6,47 +6,21 @@ import runpy
 import sys
 from pathlib import Path
 
-import jax
-import matplotlib as mpl
 import numpy as np
 import pytest
 
-from ngem.estimator import parameters
+from .documents import DOCS, EPOCHS, ROOT, as_user, run, seeded_torch
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
-# Long enough to learn something, short enough for a test.
-EPOCHS = 10
+# The working directory of a test is its own, and scripts create their output directory.
+FEW_EPOCHS = ("--epochs", EPOCHS, "--out", "new")
 
 
 @pytest.fixture(autouse=True)
-def _a_user_in_a_hurry(monkeypatch, tmp_path):
-    """JAX as it comes, in float32, and few epochs where a page leaves their number open."""
-    whole = parameters.max_epochs
-    monkeypatch.setattr(parameters, "max_epochs", lambda *given: min(EPOCHS, whole(*given)))
-    monkeypatch.chdir(tmp_path)
-    with (
-        jax.enable_x64(False),
-        jax.numpy_rank_promotion("allow"),
-        jax.numpy_dtype_promotion("standard"),
-        mpl.rc_context({"backend": "agg"}),
-    ):
+def _user(monkeypatch, tmp_path):
+    with as_user(monkeypatch, tmp_path):
         yield
-
-
-def blocks(name):
-    """Return the Python of a page."""
-    return re.findall(r"^```python\n(.*?)^```", (DOCS / name).read_text(), re.S | re.M)
-
-
-def run(name, names):
-    """Run the page's blocks in order, as a reader would."""
-    assert blocks(name)
-    for block in blocks(name):
-        exec(compile(block, name, "exec"), names)
-    return names
 
 
 def waves(n_rows=300):
@@ -105,13 +79,13 @@ def test_every_name_in_the_reference_exists():
 def _resolve(name):
     if importlib.util.find_spec(name.rpartition(".")[0]) and _is_module(name):
         return importlib.import_module(name)
-    home, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(home), attribute)
+    parent, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(parent), attribute)
 
 
 def _is_module(name):
-    home = importlib.util.find_spec(name.rpartition(".")[0])
-    return home.submodule_search_locations is not None and importlib.util.find_spec(name)
+    parent = importlib.util.find_spec(name.rpartition(".")[0])
+    return parent.submodule_search_locations is not None and importlib.util.find_spec(name)
 
 
 def test_every_report_is_listed_on_the_page_of_results():
@@ -119,15 +93,15 @@ def test_every_report_is_listed_on_the_page_of_results():
     page = type("Page", (), {"file": type("File", (), {"src_uri": "results/index.md"})})
     config = type("Config", (), {"docs_dir": str(DOCS)})
     text = (DOCS / "results/index.md").read_text()
-    made = hooks["on_page_markdown"](text, page, config, None)
-    links = re.findall(r"\((\w+)/report\.md\)", made)
+    markdown = hooks["on_page_markdown"](text, page, config, None)
+    links = re.findall(r"\((\w+)/report\.md\)", markdown)
     assert set(links) == {report.parent.name for report in DOCS.glob("results/*/report.md")}
     assert links.index("fig2") < links.index("fig10")
 
 
 def test_the_tour_runs(capsys):
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    names = run("index.md", {})
+    seeded_torch()
+    names = run(DOCS / "index.md", {})
     printed = capsys.readouterr().out
     losses = [float(value) for value in re.findall(r"likelihood (-?\d+\.\d+)", printed)]
     assert len(losses) == 2
@@ -142,7 +116,7 @@ def test_the_guides_run(page, capsys):
     x, y = waves()
     from ngem import MDNRegressor
 
-    run(page, {"x": x, "y": y, "np": np, "MDNRegressor": MDNRegressor})
+    run(DOCS / page, {"x": x, "y": y, "np": np, "MDNRegressor": MDNRegressor})
     printed = capsys.readouterr().out
     if page == "troubleshooting.md":
         assert "training expected finite losses" in printed
@@ -151,33 +125,36 @@ def test_the_guides_run(page, capsys):
 
 @pytest.mark.slow
 def test_the_migration_notes_run():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    torch.manual_seed(0)
+    seeded_torch()
     x, y = waves()
-    run("migration.md", {"X": x, "y": y, "X_new": x[:5], "y_new": y[:5]})
+    run(DOCS / "migration.md", {"X": x, "y": y, "X_new": x[:5], "y_new": y[:5]})
 
 
-def example(name, tmp_path, monkeypatch, capsys, *options):
-    """Run a script as a user would, in this process, and return what it printed."""
-    arguments = [name, "--epochs", str(EPOCHS), "--out", str(tmp_path / "new"), *options]
-    monkeypatch.setattr(sys, "argv", arguments)
-    runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
-    return capsys.readouterr().out
+@pytest.fixture
+def run_script(monkeypatch, capsys):
+    """Return a function that runs an example in this process and returns what it prints."""
+
+    def run_script(name, *options):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, options)])
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_script
 
 
 def numbers(text, pattern):
     return [float(value) for value in re.findall(pattern, text)]
 
 
-def test_inverse_kinematics(tmp_path, monkeypatch, capsys):
-    printed = example("inverse_kinematics.py", tmp_path, monkeypatch, capsys)
+def test_inverse_kinematics(run_script):
+    printed = run_script("inverse_kinematics.py", *FEW_EPOCHS)
     mean, one = numbers(printed, r"misses by (\d+\.\d+)")
     assert one < mean / 2
-    assert (tmp_path / "new/inverse_kinematics.png").stat().st_size > 10_000
+    assert Path("new/inverse_kinematics.png").stat().st_size > 10_000
 
 
-def test_inverse_kinematics_knows_where_the_hand_is():
-    """By the law of cosines, on the arm whose elbow is bent by a right angle."""
+def test_inverse_kinematics_joint_positions():
+    """The hand of an arm that is bent by a right angle is at (1, 1)."""
     joints = runpy.run_path(str(ROOT / "examples/inverse_kinematics.py"))["joints"]
     shoulder, elbow, hand = joints(np.array([0.0, np.pi / 2]))
     np.testing.assert_allclose(shoulder, [0, 0])
@@ -185,31 +162,41 @@ def test_inverse_kinematics_knows_where_the_hand_is():
     np.testing.assert_allclose(hand, [1, 1])
 
 
-def test_energy(tmp_path, monkeypatch, capsys, data_dir):
-    printed = example("energy.py", tmp_path, monkeypatch, capsys)
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_dir")
+def test_energy(run_script):
+    printed = run_script("energy.py", *FEW_EPOCHS)
     (gain,) = numbers(printed, r"gain over one Gaussian (-?\d+\.\d+)")
     assert gain > 1
     heating, shorter, cooling, again = numbers(printed, r"mean length.* (\d+\.\d+)")
     assert shorter <= heating
     assert again <= cooling
-    assert (tmp_path / "new/energy.png").stat().st_size > 10_000
+    assert Path("new/energy.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
-def test_two_sinusoids(tmp_path, monkeypatch, capsys):
-    printed = example("two_sinusoids.py", tmp_path, monkeypatch, capsys, "--objective", "ngem")
+def test_two_sinusoids(run_script):
+    printed = run_script("two_sinusoids.py", *FEW_EPOCHS, "--objective", "ngem")
     tails, smallest = numbers(printed, r"length (\d+\.\d+)")
     assert smallest < tails
-    assert all(80 < share < 100 for share in numbers(printed, r"holds (\d+\.\d+)%"))
-    assert (tmp_path / "new/two_sinusoids_ngem.png").stat().st_size > 10_000
+    assert all(80 < percent < 100 for percent in numbers(printed, r"contains (\d+\.\d+)%"))
+    assert Path("new/two_sinusoids_ngem.png").stat().st_size > 10_000
 
 
-def test_an_example_without_its_data_says_so(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("loss", ["nll", "ngem"])
+def test_torch_two_sinusoids(loss, run_script):
+    seeded_torch()
+    printed = run_script("torch_two_sinusoids.py", "--loss", loss, "--steps", 60)
+    losses = numbers(printed, r"likelihood (-?\d+\.\d+)")
+    assert losses[-1] < losses[0]
+
+
+def test_an_example_without_its_data_says_so(run_script, monkeypatch):
     def missing(name):
         from ngem.datasets import DataError
 
-        raise DataError(f"expected the files of {name}, found none; run ngem data fetch {name}.")
+        raise DataError(f"expected the files of {name}, got none; run ngem data fetch {name}.")
 
     monkeypatch.setattr("ngem.datasets.load_uci", missing)
     with pytest.raises(SystemExit, match="ngem data fetch energy"):
-        example("energy.py", tmp_path, monkeypatch, capsys)
+        run_script("energy.py", *FEW_EPOCHS)
