@@ -207,7 +207,7 @@ def test_parameters_that_need_each_other():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"covariance": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
+        {"family": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
         {
             "separate_networks": True,
             "layer_norm": True,
@@ -700,7 +700,7 @@ def test_copies_are_the_same(one, two, tmp_path):
 def test_a_file_holds_what_was_fitted(one, tmp_path):
     """Parameters that were set afterwards belong to the next fit, not to this model."""
     x, _ = branches()
-    changed = copy.copy(one).set_params(covariance="logistic", n_components=7, activation="relu")
+    changed = copy.copy(one).set_params(family="logistic", n_components=7, activation="relu")
     changed.save(tmp_path / "model")
     loaded = MDNRegressor.load(tmp_path / "model")
     assert np.array_equal(loaded.predict_quantiles(x, 0.1), one.predict_quantiles(x, 0.1))

@@ -75,8 +75,8 @@ def test_the_module_survives_a_file(tmp_path):
 
 
 def test_what_cannot_be_converted_is_refused():
-    with pytest.raises(ValueError, match="Gaussian components only, got covariance='logistic'"):
-        fitted(covariance="logistic")[0].to_torch()
+    with pytest.raises(ValueError, match="Gaussian components only, got family='logistic'"):
+        fitted(family="logistic")[0].to_torch()
     body = lambda x: jnp.zeros(15, x.dtype) + x.sum()  # noqa: E731
     with pytest.raises(ValueError, match=r"only our own networks.*network=None"):
         fitted(network=body, init="random")[0].to_torch()

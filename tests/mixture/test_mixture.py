@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scoringrules
-from scipy import stats
+from scipy import integrate, stats
 
 import ngem
-from ngem.families import DiagonalGaussian, FullGaussian, Logistic
+from ngem.families import DiagonalGaussian, FullGaussian, Laplace, LocationScale, Logistic
 from ngem.mixture import Mixture
 from ngem.mixture.blocks import over_blocks
 
@@ -335,6 +335,27 @@ def test_logistic_mixtures_have_all_but_the_crps():
     assert np.all(np.isfinite(mixture.modes()[:, 0]))
     with pytest.raises(NotImplementedError, match=r"crps needs a closed form.*mixture\.sample"):
         mixture.crps(x[:, None])
+
+
+def test_laplace_mixtures_have_sharp_modes_regions_and_a_crps():
+    """Against scipy's density, where components have kinks; one mode is at each distant center."""
+    weights, mean, scale = np.array([0.7, 0.3]), np.array([-2.0, 3.0]), np.array([0.5, 1.2])
+    mixture = Mixture(jnp.log(weights), LocationScale(mean[:, None], scale[:, None]), Laplace())
+    components = stats.laplace(mean, scale)
+    cdf = lambda x: float(np.sum(weights * components.cdf(x)))  # noqa: E731
+    np.testing.assert_allclose(mixture.modes(), mean, atol=1e-6)
+    region = np.asarray(mixture.interval(0.8))
+    region = region[~np.isnan(region[:, 0])]
+    mass = sum(cdf(high) - cdf(low) for low, high in region)
+    assert mass == pytest.approx(0.8, abs=1e-6)
+    heights = np.sum(weights * components.pdf(region.ravel()[:, None]), axis=-1)
+    np.testing.assert_allclose(heights, heights[0], rtol=1e-5)
+    assert mixture.region_mass(jnp.asarray(region[0, :1])) == pytest.approx(0.8, abs=1e-5)
+    y = 0.4
+    square = lambda x, above: (cdf(x) - above) ** 2  # noqa: E731
+    below, _ = integrate.quad(square, -60, y, args=(0,), points=[-2.0], limit=200)
+    beyond, _ = integrate.quad(square, y, 80, args=(1,), points=[3.0], limit=200)
+    assert mixture.crps(jnp.array([y])) == pytest.approx(below + beyond, rel=1e-7)
 
 
 def test_univariate_functions_refuse_more_dimensions():

@@ -115,6 +115,6 @@ def make_hyper(
     )
 
 
-def _put(value: float | Sequence[float], dtype: Any) -> Array:
+def _put(value: float | int | Sequence[float], dtype: Any) -> Array:
     # By way of NumPy: jnp.asarray compiles a program for each dtype, and a first fit waits for it.
     return jax.device_put(np.asarray(value, dtype))
