@@ -293,14 +293,14 @@ def test_other_bad_settings_are_refused():
         ours.NGEMLoss(reduction="max")
     with pytest.raises(ValueError, match="total_steps must be at least 1"):
         ours.PowerSchedule(0)
-    with pytest.raises(ValueError, match="share must be above 0"):
+    with pytest.raises(ValueError, match="fraction must be above 0"):
         ours.PowerSchedule(10, share=0.0)
     with pytest.raises(ValueError, match="start must lie between 0 and 1"):
         ours.PowerSchedule(10, start=2.0)
 
 
 def test_a_schedule_steps_resumes_and_moves_with_the_module():
-    schedule = ours.PowerSchedule(10, start=1.0, end=0.2, share=0.5)
+    schedule = ours.PowerSchedule(10, start=1.0, end=0.2, fraction=0.5)
     settings = {"flattening": schedule.flattening, "coordinates": schedule.coordinates}
     criterion = ours.NGEMLoss(power=schedule)
     leaves = inputs()
@@ -311,7 +311,7 @@ def test_a_schedule_steps_resumes_and_moves_with_the_module():
         assert_same(torch.autograd.grad(criterion(*leaves), leaves[:3]), expected, rtol=1e-6)
         schedule.step()
     assert powers == pytest.approx([1.0, 0.84, 0.68, 0.52, 0.36] + 5 * [0.2])
-    other = ours.NGEMLoss(power=ours.PowerSchedule(10, start=1.0, end=0.2, share=0.5))
+    other = ours.NGEMLoss(power=ours.PowerSchedule(10, start=1.0, end=0.2, fraction=0.5))
     other.load_state_dict(criterion.state_dict())
     assert int(other.power.count) == 10
     assert criterion.double().power.power.dtype == torch.float64
