@@ -1,11 +1,11 @@
-"""Loss and backward pass of nGEM in PyTorch, beside a likelihood written with logsumexp.
+"""Time loss and backward pass of nGEM in PyTorch against a likelihood written with logsumexp.
 
     python benchmarks/torch_loss.py [--out docs/results/torch_loss.json]
 
-Batch 256, one thread, single precision, eager and with torch.compile. Both take logits, means and
-scales, and both are measured in turns, a few calls at a time: the ratio is the median of the ratios
-of neighbouring turns, so that whatever else the machine does slows both. Compiled is compared with
-compiled.
+Batch 256, one thread, single precision, eager and with torch.compile. All losses take logits, means
+and scales. They are timed in turns of a few calls: a ratio is the median over the ratios of
+neighboring turns, so that other load on the machine slows both alike. Compiled code is compared
+with compiled code.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from ngem.torch import ngem_loss, nll_loss
 
 BATCH = 256
 
-#: Components, dimensions, and calls in a turn.
+#: Components, dimensions, and calls per turn.
 SHAPES = {"K = 3, D = 1": (3, 1, 5), "K = 20, D = 784": (20, 784, 1)}
 
-#: A strength as a schedule gives it.
+#: A strength in a tensor, as in a schedule.
 SCHEDULED = torch.tensor(0.4)
 
 #: The highest ratio of "ngem" to the plain likelihood that we accept.
@@ -36,7 +36,7 @@ TARGETS = {"eager": 1.0, "compiled": 1.05}
 
 
 def plain_nll(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
-    """Return the mean negative log-likelihood, as one would write it."""
+    """Return the mean negative log-likelihood, in its usual form."""
     z = (y.unsqueeze(-2) - mean) / scale
     log_density = (-0.5 * z**2 - scale.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
     return -torch.logsumexp(torch.log_softmax(logits, -1) + log_density, -1).mean()
@@ -52,7 +52,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 
 
 def inputs(n_components: int, dim: int) -> list[Tensor]:
-    """Return logits, means and scales that ask for gradients, and targets."""
+    """Return logits, means and scales that require gradients, and targets."""
     torch.manual_seed(0)
     logits, mean = torch.randn(BATCH, n_components), torch.randn(BATCH, n_components, dim)
     leaves = [logits, mean, 0.5 + torch.rand_like(mean)]
@@ -91,7 +91,12 @@ def main() -> None:
     """Measure, print a table, write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/results/torch_loss.json"))
-    parser.add_argument("--turns", type=int, default=2000, help="a fiftieth where they are long")
+    parser.add_argument(
+        "--turns",
+        type=int,
+        default=2000,
+        help="turns per loss; large shapes take a fiftieth of them",
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     report: dict = {"torch": torch.__version__.split("+")[0], "batch": BATCH, "targets": TARGETS}
@@ -106,11 +111,11 @@ def main() -> None:
                     for name in ("plain nll", "ngem", "nll")
                 }
             turns = arguments.turns if calls > 1 else arguments.turns // 50
-            found = measure(losses, inputs(n_components, dim), calls, turns)
-            report[mode][label] = found
-            for name, row in found.items():
-                time_ = f"{row['microseconds']:12,.1f} us"
-                print(f"{mode:9s} {label:16s} {name:16s} {time_}   {row['ratio']:.3f}")
+            rows = measure(losses, inputs(n_components, dim), calls, turns)
+            report[mode][label] = rows
+            for name, row in rows.items():
+                duration = f"{row['microseconds']:12,.1f} us"
+                print(f"{mode:9s} {label:16s} {name:16s} {duration}   {row['ratio']:.3f}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=1) + "\n")
 

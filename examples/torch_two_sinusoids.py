@@ -1,4 +1,4 @@
-"""Learn two crossing sine waves with an ordinary PyTorch loop; the loss is one flag.
+"""Learn two crossing sine waves with an ordinary PyTorch loop; one option selects the loss.
 
 python examples/torch_two_sinusoids.py --loss ngem
 python examples/torch_two_sinusoids.py --loss nll
@@ -14,7 +14,7 @@ from ngem.torch import MixtureDensityHead, NGEMLoss, PowerSchedule, nll_loss
 
 
 def main() -> None:
-    """Train, and say how well the two waves are told apart."""
+    """Train, then print the likelihood and how evenly both components are used."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loss", choices=["nll", "ngem"], default="ngem")
     parser.add_argument("--steps", type=int, default=3000)
@@ -34,7 +34,7 @@ def main() -> None:
         MixtureDensityHead(128, n_components=2, dim=1),
     )
     optimizer = torch.optim.Adam(model.parameters(), arguments.learning_rate)
-    schedule = PowerSchedule(arguments.steps)
+    schedule = PowerSchedule(arguments.steps)  # from half strength to none, as in the estimator
     criterion = NGEMLoss(power=schedule) if arguments.loss == "ngem" else nll_loss
 
     for step in range(arguments.steps):

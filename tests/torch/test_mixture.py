@@ -1,20 +1,13 @@
-"""The head, and what its output stands for, against scipy, scoringrules and PyTorch itself."""
+"""Functions of a mixture's parameters, against scipy, scoringrules and the mixtures of JAX."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scoringrules
 from scipy import stats
 
 import ngem
-from ngem.families import DiagonalGaussian, FullGaussian
-from ngem.nn import MixtureNetwork
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
-import ngem.torch as ours  # noqa: E402
-
-FAMILIES = {"diag": DiagonalGaussian(), "full": FullGaussian()}
+from .common import ours, torch
 
 
 def univariate(batch=7, comp=4, seed=0, dtype=torch.float64):
@@ -30,41 +23,6 @@ HARD = {
     "far from zero": ([0.0, 0.0], [1e6, 1e6 + 1], [1e-2, 3.0]),
     "one component": ([0.0], [-2.0], [0.1]),
 }
-
-
-@pytest.mark.parametrize("covariance", FAMILIES)
-def test_raw_outputs_mean_what_they_mean_in_jax(covariance):
-    network = MixtureNetwork(lambda x: x, 3, 4, FAMILIES[covariance])
-    raw = np.random.default_rng(0).standard_normal((5, network.num_raw)) * 3
-    raw[0, -8:] = 100.0
-    expected = jax.vmap(network)(jnp.asarray(raw))
-    layer = ours.RawToMixture(3, 4, covariance)
-    assert layer.num_raw == network.num_raw
-    found = layer(torch.tensor(raw))
-    for left, right in zip(found, (expected.logits, *expected.components), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-14)
-
-
-@pytest.mark.parametrize("covariance", FAMILIES)
-def test_the_output_is_a_distribution_of_pytorchs(covariance):
-    head = ours.MixtureDensityHead(6, n_components=3, dim=2, covariance=covariance)
-    parameters = head(torch.randn(5, 6))
-    known = ours.distribution(*parameters)
-    assert isinstance(known, torch.distributions.MixtureSameFamily)
-    assert known.batch_shape == (5,)
-    assert known.event_shape == (2,)
-    y = known.sample()
-    loss = ours.nll_loss(*parameters, y)
-    torch.testing.assert_close(-known.log_prob(y).mean(), loss)
-    loss.backward()
-    assert all(parameter.grad is not None for parameter in head.parameters())
-
-
-def test_the_head_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="covariance must be one of 'diag', 'full', got 'tied'"):
-        ours.MixtureDensityHead(2, 3, 1, covariance="tied")
-    with pytest.raises(ValueError, match=r"shape \(\.\.\., 9\).*got \(4, 8\)"):
-        ours.RawToMixture(3, 1)(torch.zeros(4, 8))
 
 
 def test_cdf_is_scipys():
@@ -104,8 +62,8 @@ def test_quantiles_of_hard_mixtures(name):
 
 
 def test_quantile_is_differentiable():
-    parameters = [leaf.requires_grad_() for leaf in univariate(batch=3)]
-    q = torch.tensor([0.2, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    parameters = [leaf.requires_grad_() for leaf in univariate(batch=2, comp=2)]
+    q = torch.tensor([0.2, 0.9], dtype=torch.float64, requires_grad=True)
     torch.autograd.gradcheck(ours.quantile, (*parameters, q), atol=1e-5, rtol=1e-4)
 
 
@@ -122,23 +80,22 @@ def test_crps_is_that_of_scoringrules(seed):
     np.testing.assert_allclose(ours.crps(logits, mean, scale, y), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("covariance", FAMILIES)
+@pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_samples_have_the_moments_of_the_mixture(covariance):
+    layer = ours.RawToMixture(3, 2, covariance)
     torch.manual_seed(3)
-    parameters = ours.RawToMixture(3, 2, covariance)(
-        torch.randn(2, 3 * (5 + (covariance == "full"))).double()
-    )
+    parameters = layer(torch.randn(2, layer.num_raw).double())
     draws = ours.sample(*parameters, (100, 400), generator=torch.Generator().manual_seed(0))
     assert draws.shape == (100, 400, 2, 2)
     again = ours.sample(*parameters, (100, 400), generator=torch.Generator().manual_seed(0))
     assert torch.equal(draws, again)
     mixture = ngem.gaussian_mixture(*(part.numpy() for part in parameters))
     flat = draws.flatten(0, 1)
-    spread = np.sqrt(np.asarray(mixture.variance()))
-    np.testing.assert_allclose(flat.mean(0), mixture.mean(), atol=5 * spread.max() / 200)
+    std = np.sqrt(np.asarray(mixture.variance()))
+    np.testing.assert_allclose(flat.mean(0), mixture.mean(), atol=5 * std.max() / 200)
     for row in range(2):
         np.testing.assert_allclose(
-            np.cov(flat[:, row].T.numpy()), mixture.covariance()[row], atol=0.05 * spread.max() ** 2
+            np.cov(flat[:, row].T.numpy()), mixture.covariance()[row], atol=0.05 * std.max() ** 2
         )
 
 

@@ -1,4 +1,4 @@
-"""The same objectives for PyTorch; importing this loads no JAX."""
+"""The objectives for PyTorch, with the same values and gradients; importing it loads no JAX."""
 
 from ._head import MixtureDensityHead, RawToMixture
 from ._losses import OBJECTIVES, NGEMLoss, mixture_loss, ngem_loss, nll_loss

@@ -1,15 +1,16 @@
-"""Every check of tensors that a user hands in: expected, got, try.
+"""Checks of the tensors and settings that a user passes: expected, got, try.
 
-Shapes and dtypes only. To look at values would wait for the device in every step, so a scale that
-is not positive gives a loss of NaN instead, never a plausible number.
+Tensors are checked by shape and dtype only. A check of values would wait for the device in every
+step, so a scale that is not positive gives a loss that is not finite, never a plausible number.
 """
 
 import torch
 from torch import Tensor
 
+from .._defaults import COORDINATE_CHOICES
 from .._errors import check_choice as check_choice
 
-_EXACT = ({torch.float32}, {torch.float64})
+_ONE_DTYPE = ({torch.float32}, {torch.float64})
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -17,8 +18,8 @@ REDUCTIONS = ("mean", "sum", "none")
 def as_floats(**tensors: Tensor) -> list[Tensor]:
     """Return the tensors in one floating dtype, at least single precision."""
     kinds = {tensor.dtype for tensor in tensors.values()}
-    # The usual case must cost nothing: this runs in every step.
-    if kinds in _EXACT:
+    # This runs in every step, so the usual case returns at once.
+    if kinds in _ONE_DTYPE:
         return list(tensors.values())
     for name, value in tensors.items():
         if not value.dtype.is_floating_point:
@@ -31,7 +32,7 @@ def as_floats(**tensors: Tensor) -> list[Tensor]:
 
 
 def check_shapes(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> tuple[int, ...] | None:
-    """Return the shape of the rows if something must be repeated for it, refusing misfits."""
+    """Return the shape of the rows, or None if all tensors have them already."""
     weights, means, targets = logits.shape, mean.shape, y.shape
     if (
         scale.shape == means
@@ -47,7 +48,7 @@ def check_shapes(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> tupl
 
 
 def check_mixture(logits: Tensor, mean: Tensor, scale: Tensor) -> None:
-    """Refuse mixture parameters whose shapes do not fit together."""
+    """Refuse mixture parameters whose shapes do not match."""
     weights, means, scales = tuple(logits.shape), tuple(mean.shape), tuple(scale.shape)
     if not weights or weights[-1] == 0:
         raise ValueError(
@@ -69,7 +70,7 @@ def check_mixture(logits: Tensor, mean: Tensor, scale: Tensor) -> None:
 
 
 def check_target(mean: Tensor, y: Tensor) -> tuple[int, ...]:
-    """Return the shape of the rows, refusing targets that do not fit a mixture's."""
+    """Return the shape of the rows, refusing targets that do not match the mixture."""
     batch, dim, got = tuple(mean.shape[:-2]), mean.shape[-1], tuple(y.shape)
     if not got or got[-1] != dim:
         hint = "y.unsqueeze(-1)" if dim == 1 else f"targets with {dim} columns"
@@ -97,7 +98,7 @@ def _broadcast(batch: tuple[int, ...], got: tuple[int, ...], dim: int) -> tuple[
 
 
 def check_weights(rows: tuple[int, ...], weights: Tensor) -> None:
-    """Refuse sample weights that do not fit the rows."""
+    """Refuse sample weights that do not match the rows."""
     if tuple(weights.shape) != rows:
         raise ValueError(
             f"weights must have one entry per row, shape {rows}, got {tuple(weights.shape)}; try "
@@ -116,12 +117,26 @@ def check_one_dimensional(what: str, mean: Tensor) -> None:
 
 
 def check_fraction(what: str, value: float) -> float:
-    """Return a number, refusing one outside [0, 1]."""
+    """Return a number, refusing one outside [0, 1].
+
+    `_errors.check_fraction` also takes arrays, but is slow and cannot be compiled.
+    """
     if not 0 <= value <= 1:
         raise ValueError(
             f"{what} must lie between 0 and 1, got {value!r}; for a percentage divide by 100."
         )
     return value
+
+
+def check_settings(
+    coordinates: str | None, flattening: float | None
+) -> tuple[str | None, float | None]:
+    """Return the settings of a preconditioner; None stands for its own."""
+    if coordinates is not None:
+        check_choice("coordinates", coordinates, COORDINATE_CHOICES)
+    if flattening is not None:
+        flattening = check_fraction("flattening", float(flattening))
+    return coordinates, flattening
 
 
 def check_scalar(power: Tensor) -> Tensor:

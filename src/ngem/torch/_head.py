@@ -1,23 +1,23 @@
-"""The last layer of a mixture density network, and what its raw outputs mean."""
+"""The last layer of a mixture density network, from features to a mixture."""
 
 import torch
 from torch import Tensor, nn
 
 from .. import _defaults
 from . import _checks
+from ._families import COVARIANCES, AbstractGaussian
 from ._mixture import MixtureParameters
 
 # Far outside the data a network extrapolates without limit. Up to exp(40) the square of a scale is
-# still finite in single precision, so a prediction there is wide rather than NaN.
+# finite in single precision, so a prediction there is wide rather than NaN.
 _LARGEST = 40.0
-
-COVARIANCES = ("diag", "full")
 
 
 class RawToMixture(nn.Module):
-    """From raw outputs to mixtures: logits first, then mean and scale of each component.
+    """A layer without weights, from raw outputs to mixtures.
 
-    The order is that of our JAX networks, so that weights can be moved from one to the other.
+    Raw outputs are the logits, then for each component its mean and its scale. The order is that of
+    the JAX networks, so weights can be copied from one to the other.
 
     Args:
         n_components: Number of components.
@@ -26,7 +26,7 @@ class RawToMixture(nn.Module):
         scale_floor: The smallest scale that can be expressed.
     """
 
-    place: Tensor
+    index: Tensor
 
     def __init__(
         self,
@@ -34,27 +34,26 @@ class RawToMixture(nn.Module):
         dim: int,
         covariance: str = "diag",
         scale_floor: float = _defaults.SCALE_FLOOR,
-    ):
+    ) -> None:
         super().__init__()
         self.n_components = n_components
         self.dim = dim
         self.covariance = _checks.check_choice("covariance", covariance, COVARIANCES)
         self.scale_floor = scale_floor
-        # Where in (diagonal, below, zero) each entry of a Cholesky factor is found.
-        n_below = dim * (dim - 1) // 2
-        place = torch.full((dim, dim), dim + n_below)
-        place[tuple(torch.tril_indices(dim, dim, -1))] = dim + torch.arange(n_below)
-        place.fill_diagonal_(0).add_(torch.diag(torch.arange(dim)))
-        self.register_buffer("place", place.flatten(), persistent=False)
+        self.register_buffer("index", self.family.entry_index(dim), persistent=False)
+
+    @property
+    def family(self) -> AbstractGaussian:
+        """The distribution of the components."""
+        return COVARIANCES[self.covariance]
 
     @property
     def num_raw(self) -> int:
-        """How many raw outputs describe a mixture."""
-        below = self.dim * (self.dim - 1) // 2 if self.covariance == "full" else 0
-        return self.n_components * (1 + 2 * self.dim + below)
+        """The number of raw outputs that describe a mixture."""
+        return self.n_components * (1 + self.dim + self.family.num_raw(self.dim))
 
     def forward(self, raw: Tensor) -> MixtureParameters:
-        """Return the mixtures that raw outputs stand for."""
+        """Return the mixture that each row of raw outputs describes."""
         if raw.shape[-1] != self.num_raw:
             raise ValueError(
                 f"raw must have shape (..., {self.num_raw}) for {self.n_components} components "
@@ -63,16 +62,13 @@ class RawToMixture(nn.Module):
             )
         logits, rest = raw[..., : self.n_components], raw[..., self.n_components :]
         rest = rest.unflatten(-1, (self.n_components, -1))
-        mean, spread = rest[..., : self.dim], rest[..., self.dim : 2 * self.dim]
-        # Under autocast what follows would be rounded to three digits.
-        spread = spread.float() if spread.dtype in (torch.bfloat16, torch.float16) else spread
-        scale = spread.clamp(max=_LARGEST).exp() + self.scale_floor
-        if self.covariance == "diag":
-            return MixtureParameters(logits, mean, scale)
-        below = rest[..., 2 * self.dim :].to(scale.dtype)
-        entries = torch.cat([scale, below, torch.zeros_like(scale[..., :1])], -1)
-        factor = entries.index_select(-1, self.place).unflatten(-1, (self.dim, self.dim))
-        return MixtureParameters(logits, mean, factor)
+        mean, log_scale = rest[..., : self.dim], rest[..., self.dim : 2 * self.dim]
+        # Autocast would round the scale to three digits.
+        if log_scale.dtype in (torch.bfloat16, torch.float16):
+            log_scale = log_scale.float()
+        positive = log_scale.clamp(max=_LARGEST).exp() + self.scale_floor
+        scale = self.family.assemble(positive, rest[..., 2 * self.dim :], self.index)
+        return MixtureParameters(logits, mean, scale)
 
     def extra_repr(self) -> str:
         return (
@@ -104,7 +100,7 @@ class MixtureDensityHead(nn.Module):
         dim: int,
         covariance: str = "diag",
         scale_floor: float = _defaults.SCALE_FLOOR,
-    ):
+    ) -> None:
         super().__init__()
         self.mixture = RawToMixture(n_components, dim, covariance, scale_floor)
         self.linear = nn.Linear(in_features, self.mixture.num_raw)

@@ -1,58 +1,33 @@
 """Losses by name: functions and a module for a user's own training loop."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from .. import _defaults
-from .._defaults import COORDINATE_CHOICES
 from . import _checks
+from ._families import Strength, family_of
 from ._gradient import MixtureNLL
+from ._preconditioners import AbstractPreconditioner, Preconditioner, VarianceWeights
 from ._schedule import PowerSchedule
 
 Power = float | int | Tensor | PowerSchedule
 
-
-class Preconditioner(NamedTuple):
-    """What an objective does to the likelihood's gradient.
-
-    Attributes:
-        power: Strength on the components, (weight_k F_k)^-power.
-        logits_rule: What the logits receive: "plain", "listing" (Appendix C) or "derived" (B.7).
-        damping: Weights are inverted as (weight + damping) / (1 + damping).
-        beta: If not None, gradients are multiplied by variance^beta instead.
-        coordinates: Coordinates of the scale in which F_k is taken: "scale" is the paper's,
-            see `_defaults.COORDINATE_CHOICES`.
-        flattening: Responsibilities are reckoned as of weight^(1 - flattening * power).
-    """
-
-    power: float = 0.0
-    logits_rule: str = "plain"
-    damping: float = 0.0
-    beta: float | None = None
-    coordinates: str = "scale"
-    flattening: float = 0.0
-
-
-#: Objectives by name, the same as in JAX. None is the squared error of the mixture's mean.
-OBJECTIVES: dict[str, Preconditioner | None] = {
+#: Objectives by name, the same as in JAX. All but "mse" have the value of the negative
+#: log-likelihood and differ in their preconditioner; "mse", None here, is a loss of its own.
+OBJECTIVES: dict[str, AbstractPreconditioner | None] = {
     "nll": Preconditioner(),
     "sgem": Preconditioner(),  # Corollary 2: its gradient is the likelihood's
     "ngem": Preconditioner(
-        _defaults.POWER,
-        _defaults.LOGITS_RULE,
-        _defaults.DAMPING,
+        power=_defaults.POWER,
+        logits_rule=_defaults.LOGITS_RULE,
+        damping=_defaults.DAMPING,
         coordinates=_defaults.COORDINATES,
     ),
-    "ngem-listing": Preconditioner(1.0, "listing"),
-    "ngem-derived": Preconditioner(1.0, "derived"),
-    "beta-nll": Preconditioner(beta=_defaults.BETA),
+    "ngem-listing": Preconditioner(power=1.0, logits_rule="listing"),
+    "ngem-derived": Preconditioner(power=1.0, logits_rule="derived"),
+    "beta-nll": VarianceWeights(_defaults.BETA),
     "mse": None,
 }
-
-# Objectives with a strength that can be set; the others ignore it.
-_WITH_POWER = ("ngem", "ngem-listing", "ngem-derived")
 
 
 def mixture_loss(
@@ -71,19 +46,19 @@ def mixture_loss(
     """Return the loss of a Gaussian mixture under an objective by name.
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
             (..., components, dim, dim).
         y: Targets, (..., dim).
         objective: A name in `OBJECTIVES`.
-        power: Strength of "ngem" on the Gaussians: a number, a tensor or a `PowerSchedule`. The
-            default is the library's choice; objectives without a strength ignore it.
+        power: Strength of "ngem" on the Gaussians: a number, a tensor or a `PowerSchedule`. If
+            None, the objective's own: 0.5 for "ngem". Objectives without a strength ignore it.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
-        coordinates: Of the scale, see `Preconditioner`; if None, the objective's own, or for "ngem"
-            those of a `PowerSchedule`.
-        flattening: Of the weights, likewise.
+        coordinates: Coordinates of the scale, as for `ngem_loss`. If None, those of a
+            `PowerSchedule` under "ngem", else the objective's own.
+        flattening: Flattening of the weights, as for `ngem_loss`. If None, likewise.
     """
     if objective not in OBJECTIVES or reduction not in _checks.REDUCTIONS:
         _checks.check_choice("objective", objective, OBJECTIVES)
@@ -91,25 +66,25 @@ def mixture_loss(
     logits, mean, scale, y = _checks.as_floats(logits=logits, mean=mean, scale=scale, y=y)
     rows = _checks.check_shapes(logits, mean, scale, y)
     if rows is not None:
-        logits, mean, scale, y = _spread(rows, logits, mean, scale, y)
+        logits, mean, scale, y = _expand_rows(rows, logits, mean, scale, y)
     preconditioner = OBJECTIVES[objective]
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
-    if isinstance(power, PowerSchedule) and objective == "ngem":
-        flattening = power.flattening if flattening is None else flattening
-        coordinates = power.coordinates if coordinates is None else coordinates
-    if coordinates is not None:
-        _checks.check_choice("coordinates", coordinates, COORDINATE_CHOICES)
-        preconditioner = preconditioner._replace(coordinates=coordinates)
-    if flattening is not None:
-        preconditioner = preconditioner._replace(
-            flattening=_checks.check_fraction("flattening", float(flattening))
+    if isinstance(power, PowerSchedule):
+        if objective == "ngem":
+            coordinates = power.coordinates if coordinates is None else coordinates
+            flattening = power.flattening if flattening is None else flattening
+        power = power.power
+    if coordinates is not None or flattening is not None:
+        preconditioner = preconditioner.with_settings(
+            *_checks.check_settings(coordinates, flattening)
         )
-    strength, *settings = preconditioner
-    if power is not None and objective in _WITH_POWER:
+    strength = preconditioner.power
+    if power is not None and preconditioner.takes_power:
         strength = _strength(power, mean)
+    family = family_of(mean, scale)
     averaged = weights is None and reduction == "mean"
-    losses = MixtureNLL.apply(logits, mean, scale, y, strength, *settings, averaged)[0]
+    losses = MixtureNLL.apply(logits, mean, scale, y, strength, preconditioner, family, averaged)[0]
     return losses if averaged else _reduce(losses, weights, reduction)
 
 
@@ -119,39 +94,42 @@ def ngem_loss(
     scale: Tensor,
     y: Tensor,
     *,
-    power: Power | None = None,
+    power: Power | None = _defaults.POWER,
     weights: Tensor | None = None,
     reduction: str = "mean",
     coordinates: str | None = None,
     flattening: float | None = None,
 ) -> Tensor:
-    """Return the mean negative log-likelihood, sending natural gradients back.
+    """Return the mean negative log-likelihood, with a natural gradient of constant half strength.
 
     The value is that of `nll_loss`; only the gradient differs. The natural gradient is taken with
-    respect to `mean` and the logarithm of `scale`, and the chain rule goes on from there.
+    respect to `mean` and the logarithm of `scale`. The chain rule continues from there.
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
             (..., components, dim, dim).
         y: Targets, (..., dim).
-        power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 the paper's. A number,
-            a tensor or a `PowerSchedule`. The default is the library's choice.
+        power: Strength on the Gaussians, (weight_k F_k)^-power: 0 is NLL, 1 is the paper's. A
+            number, a tensor, or a `PowerSchedule` for the strength that the estimator uses. None is
+            the default, 0.5.
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
-        coordinates: "log_scale" for a scale that is exp or softplus of what is learned; "scale",
-            the paper's, for one that is learned as it is; "variance" for targets of the order of
-            one, to let components find their places before they narrow. By default those of a
-            `PowerSchedule`, else "log_scale".
-        flattening: Keeps components alive while they find their places, but is slightly biased
-            unless the power falls to zero: by default that of a `PowerSchedule`, else 0.
+        coordinates: Coordinates of the scale in which its Fisher information is taken: "log_scale"
+            for a scale that is exp or softplus of a network's output; "scale", the paper's, for one
+            that is an output itself; "variance" for targets of the order of one, so that components
+            find their positions before they narrow. If None, those of a `PowerSchedule`, else
+            "log_scale".
+        flattening: Flattening of the weights in responsibilities, 0 to 1. It keeps components alive
+            while they find their positions, but is slightly biased unless the power falls to zero.
+            If None, that of a `PowerSchedule`, else 0.
 
     >>> logits, mean, scale = torch.zeros(1, 1), torch.zeros(1, 1, 1), 2 * torch.ones(1, 1, 1)
     >>> mean.requires_grad_()
     tensor([[[0.]]], requires_grad=True)
     >>> ngem_loss(logits, mean, scale, torch.ones(1, 1), power=1.0).backward()
-    >>> mean.grad  # mean - y: the variance has cancelled
+    >>> mean.grad  # mean - y: the variance has canceled
     tensor([[[-1.]]])
     """
     return mixture_loss(
@@ -179,7 +157,7 @@ def nll_loss(
     """Return the mean negative log-likelihood of a Gaussian mixture, equation (3).
 
     Args:
-        logits: Unnormalised log weights, (..., components).
+        logits: Unnormalized log weights, (..., components).
         mean: Means, (..., components, dim).
         scale: Standard deviations, (..., components, dim), or lower Cholesky factors,
             (..., components, dim, dim).
@@ -197,11 +175,11 @@ class NGEMLoss(nn.Module):
 
     Args:
         objective: A name in `OBJECTIVES`.
-        power: Strength of "ngem": a number, a tensor or a `PowerSchedule`, which then moves with
-            the module and belongs to its state.
+        power: Strength, as for `mixture_loss`. A `PowerSchedule` becomes a submodule: it moves with
+            the loss and is part of its state.
         reduction: "mean", "sum" or "none".
-        coordinates: Of the scale, as for `ngem_loss`.
-        flattening: Of the weights, as for `ngem_loss`.
+        coordinates: Coordinates of the scale, as for `mixture_loss`.
+        flattening: Flattening of the weights, as for `mixture_loss`.
 
     >>> criterion = NGEMLoss()
     >>> criterion(torch.zeros(4, 3), torch.zeros(4, 3, 1), torch.ones(4, 3, 1), torch.zeros(4, 1))
@@ -216,7 +194,7 @@ class NGEMLoss(nn.Module):
         reduction: str = "mean",
         coordinates: str | None = None,
         flattening: float | None = None,
-    ):
+    ) -> None:
         super().__init__()
         self.objective = _checks.check_choice("objective", objective, OBJECTIVES)
         self.reduction = _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
@@ -250,9 +228,7 @@ class NGEMLoss(nn.Module):
         return f"objective={self.objective!r}, reduction={self.reduction!r}"
 
 
-def _strength(power: Power, mean: Tensor) -> float | Tensor:
-    if isinstance(power, PowerSchedule):
-        power = power.power
+def _strength(power: float | int | Tensor, mean: Tensor) -> Strength:
     if isinstance(power, Tensor):
         return _checks.check_scalar(power).detach().to(mean.device, mean.dtype)
     return _checks.check_fraction("power", float(power))
@@ -264,12 +240,11 @@ def _squared_error(logits: Tensor, mean: Tensor, y: Tensor) -> Tensor:
     return (expected - y).square().mean(-1)
 
 
-def _spread(rows: tuple[int, ...], *tensors: Tensor) -> list[Tensor]:
-    """Return parameters and targets with the same rows, where either stood for several."""
+def _expand_rows(rows: tuple[int, ...], *tensors: Tensor) -> list[Tensor]:
+    """Return parameters and targets with the same rows, where one of them has fewer."""
     batch = tensors[0].dim() - 1
     *params, y = tensors
-    spread = [tensor.expand(*rows, *tensor.shape[batch:]) for tensor in params]
-    return [*spread, y.expand(*rows, -1)]
+    return [*(part.expand(*rows, *part.shape[batch:]) for part in params), y.expand(*rows, -1)]
 
 
 def _reduce(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
