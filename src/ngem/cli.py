@@ -79,12 +79,12 @@ def reproduce(
     with readable_errors():
         from rich.console import Console
 
-        from .repro import report
+        from .repro import reproduce as command
 
         if summary:
-            report.summarise(out, Console())
+            command.print_summary(out, Console())
         elif names:
-            report.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
+            command.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
         else:
             raise ValueError("expected what to reproduce, got nothing; try table1, fig4 or all.")
 
