@@ -121,7 +121,7 @@ def _draw_two_gaussians(
             plotting.trajectories(
                 ax, run.means[1], data.means, color=plotting.COLORS[name.partition(",")[0]]
             )
-            plotting.caption(ax, f"({letter}) {name}, rate 0.01: paths of the means")
+            plotting.caption(ax, f"({letter}) {name}, rate 0.01: paths of means")
         for ax, letter, rate, runs in zip(
             axes[:, 2], "cf", ("0.1", "0.01"), (collapsed, converged), strict=True
         ):

@@ -184,7 +184,9 @@ def _evaluate(
 
 def _joined(claim: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what texts may name: the numbers of all cases, and lists of cases."""
-    names = {name: Numbers(case[name] for case in cases) for name in claim.get("values", {})}
+    names: dict[str, Any] = {
+        name: Numbers(case[name] for case in cases) for name in claim.get("values", {})
+    }
     for name, content in claim.get("lists", {}).items():
         chosen = [case for case in cases if _meets({"all": content.get("if", [])}, case)]
         labels = Labels(content["label"].format(**case) for case in chosen)
@@ -217,7 +219,7 @@ def is_met(condition: str, numbers: Mapping[str, Any]) -> bool:
 
 def _number(text: str, numbers: Mapping[str, Any]) -> float:
     number = numbers[text] if text in numbers else float(text)
-    return math.nan if number is None else number  # a figure that the paper does not show
+    return math.nan if number is None else float(number)  # None: the paper does not show it
 
 
 def _matches(case: Mapping[str, Any], where: Mapping[str, Any] | None) -> bool:

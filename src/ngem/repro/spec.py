@@ -66,7 +66,7 @@ class Spec:
             if score in record
             and all(record.get(key, value) == value for key, value in where.items())
         ]
-        return (pairs[0][0], pairs[0][1]) if len(pairs) == 1 else None
+        return (float(pairs[0][0]), float(pairs[0][1])) if len(pairs) == 1 else None
 
 
 def ids() -> list[str]:
