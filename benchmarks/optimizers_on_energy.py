@@ -3,7 +3,7 @@
     NGEM_DATA_DIR=... python benchmarks/optimizers_on_energy.py
 
 Reads uci/energy/ENB2012_data.csv below NGEM_DATA_DIR. 80/20 split by seed, default estimator; test
-likelihoods are in units of the standardised targets. One Gaussian without features has 2.84.
+likelihoods are in units of the standardized targets. One Gaussian without features has 2.84.
 
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
         nll, rmse, seconds = (np.array([run[key] for run in runs]) for key in runs[0])
         print(
             f"{name:6s} test NLL {nll.mean():6.2f} ± {nll.std():.2f}, RMSE {rmse.mean():.3f} "
-            f"(standardised), {np.median(seconds):.1f} s",
+            f"(standardized), {np.median(seconds):.1f} s",
             flush=True,
         )
     arguments.out.write_text(json.dumps(results, indent=1) + "\n")

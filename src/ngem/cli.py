@@ -350,11 +350,11 @@ def bench(
     with readable_errors():
         from rich.console import Console
 
-        from .bench import report
+        from .bench import results, run
 
         if show is not None:
-            typer.echo(report.as_markdown(report.load(show)))
-        elif not report.bench(rows or [], smoke=smoke, out=out, keep=keep, console=Console()):
+            typer.echo(results.as_markdown(results.load(show)))
+        elif not run.bench(rows or [], smoke=smoke, out=out, keep=keep, console=Console()):
             raise typer.Exit(1)
 
 
