@@ -1,10 +1,7 @@
 """Rows of the benchmark: names, targets and shapes."""
 
-import re
-
 import pytest
 
-from ngem.bench import results
 from ngem.bench.rows import ROWS, TABLE10, TWO_SINUSOIDS, Target, choose
 from ngem.datasets import load_uci, random_split
 from ngem.repro import spec, two_sinusoids
@@ -41,15 +38,3 @@ def test_shapes_are_those_of_the_tables(data_dir):
         assert shape["batch"] == settings["datasets"][name]["batch_size"]
     assert TWO_SINUSOIDS["hidden"] == two_sinusoids.HIDDEN_SIZES
     assert TWO_SINUSOIDS["rows"] == spec.load("table2").settings["n_points"]
-
-
-def test_the_page_shows_the_committed_run(request):
-    """The table of the page is made anew from the saved run, and its rows are explained."""
-    root = request.config.rootpath
-    page = (root / "docs/performance.md").read_text()
-    shown = re.search(r"<!-- bench -->\n(.*)<!-- /bench -->", page, re.S).group(1)
-    saved = results.load(root / "docs/results/bench.json")
-    assert shown.strip() == results.as_markdown(saved).strip()
-    assert {row["name"] for row in saved["rows"]} <= {row.name for row in ROWS}
-    for row in ROWS:
-        assert f"| `{row.group}` |" in page

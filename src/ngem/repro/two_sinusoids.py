@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import training
-from ..datasets import TwoSinusoids, two_sinusoids
+from ..datasets import Sample, two_sinusoids
 from ..mixture import Mixture
 from ..nn import mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective
@@ -98,7 +98,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     return result
 
 
-def _first_weight(data: TwoSinusoids, trained: "Run") -> float:
+def _first_weight(data: Sample, trained: "Run") -> float:
     """Return the mean weight of the component nearest to the first wave, where waves are apart.
 
     The nearest component may change where the waves cross.
@@ -140,7 +140,7 @@ class Run(NamedTuple):
 
 
 def train(
-    data: TwoSinusoids,
+    data: Sample,
     objective: AbstractObjective,
     *,
     learning_rate: float = 1e-3,
