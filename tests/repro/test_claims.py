@@ -99,6 +99,15 @@ def test_each_makes_claims_and_over_makes_cases(results):
     assert [claim.holds for claim in made] == [False, True, True, True]
 
 
+@pytest.mark.parametrize(
+    "value", ['of = "socre"', 'of = "score", method = "nlll"', 'of = "score", methd = "nll"']
+)
+def test_misspelled_names_are_refused(results, value):
+    text = f"values.a = {{ {value} }}\ntext = 't'\nall = ['a < 1']\nrequired = ''\nours = ''"
+    with pytest.raises(ValueError, match="a claim must be about runs that exist"):
+        claims(text, results)
+
+
 CASES = """
 text = "t"
 over.rate = "rates"

@@ -114,11 +114,14 @@ def measure(results: Results, value: Mapping[str, Any], variables: Mapping[str, 
     where, score = _selection(value, variables), _fill(value.get("of", ""), variables)
     # Variables that no unit has are there for texts only.
     where = {key: where[key] for key in where if key in results.unit_keys() or key in value}
+    runs = results.select(**where)
+    # A misspelled name would look like runs that diverged.
+    if not runs or (score and not results.knows(score.split(".")[0])):
+        raise ValueError(f"a claim must be about runs that exist, got {score!r} where {where}.")
     if "best_by" in value:
         return _best(results, value, where)
     if "against" in value:
         return PAIRED[value["statistic"]](results.pairs(value["against"], **where), score)
-    runs = results.select(**where)
     if "per" in value:
         runs = [{score: run[score] / run[value["per"]]} for run in runs]
     return STATISTICS[value.get("statistic", "mean")](runs, score)

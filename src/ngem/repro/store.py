@@ -71,6 +71,10 @@ class Results:
         """Return the names of all values that units have."""
         return {key for run in self.runs for key in run["unit"]}
 
+    def knows(self, score: str) -> bool:
+        """Return whether any run has a score or a value of the unit with this name."""
+        return any(score in run["result"] or score in run["unit"] for run in self.runs)
+
     def seconds(self) -> float:
         """Return the total time of all runs."""
         return sum(run["seconds"] for run in self.runs)
