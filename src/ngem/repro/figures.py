@@ -16,7 +16,10 @@ from .store import Results
 from .two_gaussians import true_density
 from .two_sinusoids import curve_stride, standardize
 
-_SHOWN = ("ngem-listing", "ngem", "nll")
+
+def _shown(spec: Spec) -> list[str]:
+    """Return the objectives that figures compare, as far as the runs have them."""
+    return [n for n in ("ngem-listing", "ngem", "nll") if n in spec.settings["objectives"]]
 
 
 def fig1(spec: Spec, results: Results, path: Path) -> None:
@@ -36,8 +39,8 @@ def fig2(spec: Spec, results: Results, path: Path) -> None:
     """Learned densities with marginals: separation, and collapse of nll."""
     data = two_gaussians_data(spec.settings["n_points"])
     rate = max(spec.settings["learning_rates"])
-    with plotting.styled_figure(1, len(_SHOWN), (11, 3.9), top=0.9) as (figure, axes):
-        for ax, name in zip(axes[0], _SHOWN, strict=True):
+    with plotting.styled_figure(1, len(_shown(spec)), (11, 3.9), top=0.9) as (figure, axes):
+        for ax, name in zip(axes[0], _shown(spec), strict=True):
             (run,) = results.select(objective=name, learning_rate=rate)
             parts = {key: np.array(value)[0] for key, value in run["mixture"].items()}
             learned = gaussian_mixture(
@@ -54,7 +57,9 @@ def fig4(spec: Spec, results: Results, path: Path) -> None:
     rates = spec.settings["learning_rates"]
     with plotting.styled_figure(1, len(rates), (11, 3.2), sharey=True) as (figure, axes):
         for ax, rate in zip(axes[0], rates, strict=True):
-            runs = {name: results.select(objective=name, learning_rate=rate)[0] for name in _SHOWN}
+            runs = {
+                name: results.select(objective=name, learning_rate=rate)[0] for name in _shown(spec)
+            }
             curves = {name: np.array(run["curve"]) for name, run in runs.items()}
             run = runs["nll"]
             plotting.convergence(ax, np.array(run["iterations"]), curves, optimum=run["optimum"])
@@ -69,8 +74,8 @@ def fig5(spec: Spec, results: Results, path: Path) -> None:
     """Paths of the means in one training."""
     data = two_gaussians_data(spec.settings["n_points"])
     rate = sorted(spec.settings["learning_rates"])[-2]
-    with plotting.styled_figure(1, len(_SHOWN), (11, 3.9)) as (figure, axes):
-        for ax, name in zip(axes[0], _SHOWN, strict=True):
+    with plotting.styled_figure(1, len(_shown(spec)), (11, 3.9)) as (figure, axes):
+        for ax, name in zip(axes[0], _shown(spec), strict=True):
             (run,) = results.select(objective=name, learning_rate=rate)
             color = plotting.COLORS[name]
             plotting.trajectories(ax, np.array(run["path"]), data.means, color=color)
@@ -89,7 +94,7 @@ def fig6(spec: Spec, results: Results, path: Path) -> None:
                 name: np.array(
                     [run["curve"] for run in results.select(objective=name, learning_rate=rate)]
                 )
-                for name in _SHOWN
+                for name in _shown(spec)
             }
             iterations = steps * (1 + stride * np.arange(curves["nll"].shape[1]))
             plotting.convergence(ax, iterations, curves)
@@ -108,8 +113,8 @@ def fig7(spec: Spec, results: Results, path: Path) -> None:
         spec.settings["seeds"][:2],
         key=lambda s: results.select(objective="nll", learning_rate=rate, seed=s)[0]["entropy"],
     )
-    with plotting.styled_figure(1, len(_SHOWN), (12, 3.6), sharey=True) as (figure, axes):
-        for ax, name in zip(axes[0], _SHOWN, strict=True):
+    with plotting.styled_figure(1, len(_shown(spec)), (12, 3.6), sharey=True) as (figure, axes):
+        for ax, name in zip(axes[0], _shown(spec), strict=True):
             (run,) = results.select(objective=name, learning_rate=rate, seed=seed)
             bands = {key: np.array(value) for key, value in run["bands"].items()}
             learned = gaussian_mixture(
@@ -126,8 +131,8 @@ def fig7(spec: Spec, results: Results, path: Path) -> None:
 def fig8(spec: Spec, results: Results, path: Path) -> None:
     """Images of the components for four labels, one row for each objective."""
     labels = (0, 4, 7, 8)
-    with plotting.styled_figure(len(_SHOWN), len(labels), (11, 3.4)) as (figure, axes):
-        for row, name in zip(axes, _SHOWN, strict=True):
+    with plotting.styled_figure(len(_shown(spec)), len(labels), (11, 3.4)) as (figure, axes):
+        for row, name in zip(axes, _shown(spec), strict=True):
             for ax, label in zip(row, labels, strict=True):
                 _images(ax, results, name, label)
             row[0].text(
@@ -138,15 +143,15 @@ def fig8(spec: Spec, results: Results, path: Path) -> None:
 
 def fig9(spec: Spec, results: Results, path: Path) -> None:
     """Images of the components for all labels, the paper's ngem and ours."""
-    _all_labels(results, path, ("ngem-listing", "ngem"))
+    _all_labels(results, path, [name for name in _shown(spec) if name != "nll"])
 
 
 def fig10(spec: Spec, results: Results, path: Path) -> None:
     """Images of the components for all labels, nll."""
-    _all_labels(results, path, ("nll",))
+    _all_labels(results, path, ["nll"])
 
 
-def _all_labels(results: Results, path: Path, names: tuple[str, ...]) -> None:
+def _all_labels(results: Results, path: Path, names: list[str]) -> None:
     with plotting.styled_figure(3 * len(names), 4, (11, 3.3 * len(names))) as (figure, axes):
         for block, name in enumerate(names):
             cells = axes[3 * block : 3 * block + 3].ravel()
