@@ -2,9 +2,9 @@
 
     python benchmarks/compare.py OLD.json NEW.json
 
-A row has moved if the Mann-Whitney test finds its rounds of the two runs apart at a level of 0.005,
-so that tables of the same code differ in about one row of two hundred. Tables of two machines
-differ for other reasons than the code, so facts and versions are compared first.
+A row has moved if the Mann-Whitney test tells the rounds of the two runs apart at a level of 0.005.
+Tables of the same code then differ in about one row of two hundred. Differences between machines
+and versions are printed first, since they move rows too.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from ngem.bench.report import load
+from ngem.bench.results import load
 
 LEVEL = 0.005
 
@@ -27,12 +27,12 @@ class Change(NamedTuple):
     moved: bool
 
     def __str__(self) -> str:
-        share = f" ({self.new / self.old - 1:+.0%})" if self.old > 0 else ""
-        return f"{self.name}: {self.old:.3g} -> {self.new:.3g}{share}"
+        change = f" ({self.new / self.old - 1:+.0%})" if self.old > 0 else ""
+        return f"{self.name}: {self.old:.3g} -> {self.new:.3g}{change}"
 
 
 def compare(old: dict, new: dict) -> tuple[list[Change], list[str]]:
-    """Return the rows that both tables measured, and the names that only one of them did."""
+    """Return the rows that both tables measured, and the names of rows that only one measured."""
     for table in (old, new):
         if table["smoke"]:
             raise SystemExit("expected two measurements, got a smoke run, which measures nothing.")
@@ -49,14 +49,14 @@ def compare(old: dict, new: dict) -> tuple[list[Change], list[str]]:
 
 
 def _apart(was: list[float], now: list[float]) -> bool:
-    """Tell whether two runs differ; what was measured once has no noise and differs if it does."""
+    """Return whether two runs differ; a single value has no noise, so any change counts."""
     if len(was) == len(now) == 1:
         return was != now
     return bool(stats.mannwhitneyu(was, now).pvalue < LEVEL)
 
 
 def main() -> None:
-    """Print what moved, what only one table has, and whether the machines are the same."""
+    """Print which rows moved, which only one table has, and how the machines differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)

@@ -3,8 +3,8 @@
     python benchmarks/large_files.py --rows 3000000 --out docs/results/large_files.json
 
 Writes a table of ten feature columns and a target to a temporary directory, once with a hundredth
-of the rows and once with all, as CSV and as Parquet, and runs each command on both as a user would,
-in a process of its own. What counts is the largest resident set of that process, and its ratio.
+of the rows and once with all, as CSV and as Parquet. Then runs each command on both, in its own
+process, and reports the peak resident memory of each process and its ratio.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from ngem import _files as files
 _FEATURES = 10
 _CHUNK = 1_000_000
 
-#: Each command, with M for the model, D for the data and O for what it writes.
+#: Each command, with M for the model, D for the data and O for the output.
 _COMMANDS = {
     "fit --max-rows 20000": "fit D --target y --max-rows 20000 --epochs 2 --out O.ngem",
     "evaluate": "evaluate M D",
@@ -35,7 +35,7 @@ _COMMANDS = {
 
 
 def write_table(stem: Path, rows: int) -> dict[str, Path]:
-    """Write the same rows as CSV and Parquet, a part at a time, and return both files."""
+    """Write the same rows as CSV and Parquet, in chunks, and return both files."""
     rng = np.random.default_rng(0)
     csv, parquet = stem.with_suffix(".csv"), stem.with_suffix(".parquet")
     writer = None
@@ -54,8 +54,8 @@ def write_table(stem: Path, rows: int) -> dict[str, Path]:
 
 
 def peak_bytes(arguments: list[str]) -> tuple[int, float]:
-    """Run the command and return its largest resident set and its seconds of CPU."""
-    # Of all children that have ended the largest counts, so that each measurement needs its own.
+    """Run the command and return its peak resident memory and its CPU seconds."""
+    # The peak is over all children that have ended, so each measurement has its own process.
     code = (
         "import resource, subprocess, sys\n"
         "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
@@ -85,13 +85,13 @@ def measure(rows: int) -> list[dict]:
         for kind in small:
             for name, line in _COMMANDS.items():
                 record: dict = {"command": name, "file": kind}
-                for size, found in (("small", small), ("large", large)):
-                    words = {"M": str(model), "D": str(found[kind])}
+                for size, tables in (("small", small), ("large", large)):
+                    words = {"M": str(model), "D": str(tables[kind])}
                     parts = [words.get(word, word) for word in line.split()]
                     parts = [word.replace("O.", f"{here}/out.") for word in parts]
                     peak, seconds = peak_bytes(parts)
                     record[size] = {
-                        "file_bytes": found[kind].stat().st_size,
+                        "file_bytes": tables[kind].stat().st_size,
                         "peak_bytes": peak,
                         "cpu_seconds": round(seconds, 1),
                     }
@@ -110,7 +110,7 @@ def show(record: dict) -> str:
 
 
 def main() -> None:
-    """Measure, print the table, and save it if asked to."""
+    """Measure, print the table, and save it if --out is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--out", type=Path)
@@ -119,14 +119,14 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     records = measure(arguments.rows)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = {
+    report = {
         "rows": arguments.rows,
         "machine_bytes": memory,
         "ngem": __version__,
         "records": records,
     }
     if arguments.out is not None:
-        files.replace(arguments.out, (json.dumps(found, indent=1) + "\n").encode())
+        files.replace(arguments.out, (json.dumps(report, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

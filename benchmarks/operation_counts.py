@@ -1,20 +1,21 @@
-"""Count what loss and gradient cost in floating-point operations, nGEM beside NLL.
+"""Count the floating-point operations of loss and gradient, nGEM beside NLL.
 
     python benchmarks/operation_counts.py [--out docs/results/operation_counts.json]
 
-Counts come from XLA's own analysis of the compiled program, so they repeat exactly and say nothing
-of time. A second pass through the likelihood would show as a ratio near 2.
+Counts come from XLA's analysis of the compiled program, so they repeat exactly and are not times.
+A second pass through the likelihood would give a ratio near 2.
 """
 
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import ngem
-from ngem.objectives import ANNEALED, DERIVED, LISTING, NGEM, NLL
+from ngem.objectives import ANNEALED, DERIVED, LISTING, NGEM, NLL, AbstractObjective
 
 SHAPES = {"K = 3, D = 1": (3, 1), "K = 20, D = 784": (20, 784)}
 BATCH = 256
@@ -27,18 +28,19 @@ OBJECTIVES = {
 }
 
 
-def count(objective, n_components: int, dim: int, *, scheduled: bool = False) -> dict[str, float]:
+def count(
+    objective: AbstractObjective, n_components: int, dim: int, *, scheduled: bool = False
+) -> dict[str, float]:
     """Return flops and transcendental calls of one value and gradient."""
     shape = (BATCH, n_components, dim)
     arrays = (jnp.zeros(shape[:2]), jnp.zeros(shape), jnp.ones(shape))
 
-    def loss(arrays, y, power):
-        mixture = ngem.Mixture(arrays[0], ngem.mixture.LocationScale(*arrays[1:]))
-        return objective(mixture, y, power=power if scheduled else None)
+    def loss(arrays: Any, y: Any, power: Any) -> Any:
+        return objective(ngem.gaussian_mixture(*arrays), y, power=power if scheduled else None)
 
     step = jax.jit(jax.value_and_grad(loss))
     y = jnp.zeros((BATCH, dim))
-    analysis = step.lower(arrays, y, jnp.array(0.5)).compile().cost_analysis()
+    analysis = step.lower(arrays, y, jnp.array(0.5)).compile().cost_analysis() or {}
     return {key: float(analysis[key]) for key in ("flops", "transcendentals") if key in analysis}
 
 

@@ -2,9 +2,8 @@
 
     NGEM_DATA_DIR=... python benchmarks/optimizers_on_energy.py
 
-Reads uci/energy/ENB2012_data.csv below NGEM_DATA_DIR. 80/20 split by seed, default estimator; test
-likelihoods are in units of the standardised targets. One Gaussian without features has 2.84.
-
+Reads uci/energy/ENB2012_data.csv below NGEM_DATA_DIR. 80/20 split by seed, default estimator. Test
+likelihoods are in units of the standardized targets; one Gaussian without features has 2.84.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from ngem.optimizers import DEFAULT_LEARNING_RATES
 
 
 def load(directory: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return eight features and the two loads."""
+    """Return the eight features and both targets."""
     table = np.loadtxt(Path(directory) / "uci/energy/ENB2012_data.csv", delimiter=",")
     return table[:, :8], table[:, 8:]
 
@@ -42,7 +41,7 @@ def measure(optimizer: str, x: np.ndarray, y: np.ndarray, seed: int) -> dict[str
 
 
 def main() -> None:
-    """Print one row per optimizer and write all of it as JSON."""
+    """Print one row per optimizer and write all runs as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/results/optimizers_on_energy.json"))
     parser.add_argument("--seeds", type=int, default=3)
@@ -57,7 +56,7 @@ def main() -> None:
         nll, rmse, seconds = (np.array([run[key] for run in runs]) for key in runs[0])
         print(
             f"{name:6s} test NLL {nll.mean():6.2f} ± {nll.std():.2f}, RMSE {rmse.mean():.3f} "
-            f"(standardised), {np.median(seconds):.1f} s",
+            f"(standardized), {np.median(seconds):.1f} s",
             flush=True,
         )
     arguments.out.write_text(json.dumps(results, indent=1) + "\n")

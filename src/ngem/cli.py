@@ -79,12 +79,12 @@ def reproduce(
     with readable_errors():
         from rich.console import Console
 
-        from .repro import report
+        from .repro import reproduce as command
 
         if summary:
-            report.summarise(out, Console())
+            command.print_summary(out, Console())
         elif names:
-            report.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
+            command.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
         else:
             raise ValueError("expected what to reproduce, got nothing; try table1, fig4 or all.")
 
@@ -350,11 +350,11 @@ def bench(
     with readable_errors():
         from rich.console import Console
 
-        from .bench import report
+        from .bench import results, run
 
         if show is not None:
-            typer.echo(report.as_markdown(report.load(show)))
-        elif not report.bench(rows or [], smoke=smoke, out=out, keep=keep, console=Console()):
+            typer.echo(results.as_markdown(results.load(show)))
+        elif not run.bench(rows or [], smoke=smoke, out=out, keep=keep, console=Console()):
             raise typer.Exit(1)
 
 

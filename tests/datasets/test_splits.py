@@ -28,10 +28,10 @@ def test_the_seed_alone_says_what_is_tested():
     assert not np.array_equal(alone.test, random_split(100, 4).test)
 
 
-@pytest.mark.parametrize("shares", [(1.0, 0.0), (-0.1, 0.0), (0.5, 0.5), (float("nan"), 0.0)])
-def test_impossible_shares_are_refused(shares):
-    with pytest.raises(ValueError, match="test and validation must be shares from 0"):
-        random_split(10, 0, test=shares[0], validation=shares[1])
+@pytest.mark.parametrize("fractions", [(1.0, 0.0), (-0.1, 0.0), (0.5, 0.5), (float("nan"), 0.0)])
+def test_impossible_fractions_are_refused(fractions):
+    with pytest.raises(ValueError, match="test and validation must be fractions from 0"):
+        random_split(10, 0, test=fractions[0], validation=fractions[1])
 
 
 def test_too_few_rows_are_refused():

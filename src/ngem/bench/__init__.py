@@ -1,1 +1,1 @@
-"""Speed as ratios: what is measured is a table of rows, measured in turns on this machine."""
+"""Speed as ratios, measured in turns on this machine; `run.bench` is the command."""

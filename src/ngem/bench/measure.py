@@ -1,4 +1,4 @@
-"""Measuring one row: its turns, and the figure that they make."""
+"""Measures one row: takes its turns and computes its figure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -9,28 +9,28 @@ import numpy as np
 from ..datasets import is_here
 from .peers import absent
 from .rows import Row
-from .timing import Turn, in_turns, slope, spread
+from .timing import Turn, in_turns, quartiles, slope
 from .workers import AbstractPool
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a row came to.
+    """The result of a row.
 
     Attributes:
-        name: Of the row.
+        name: Name of the row.
         how: What the figure is.
-        target: What we ask of it, in words.
-        kind: How it was made of its parts.
-        unit: Of the parts.
-        value: Median over rounds, None where nothing was measured.
+        target: The target, in words.
+        kind: How the figure follows from its parts.
+        unit: Unit of the parts.
+        value: Median over rounds, None if nothing was measured.
         low: Lower quartile.
         high: Upper quartile.
-        met: Whether the target is met, None where there is none or nothing was measured.
-        values: What each round came to.
+        met: Whether the target is met, None if there is none or nothing was measured.
+        values: The figure of each round.
         parts: Median of each side, or of each size.
-        note: Why it was skipped, what failed, or what else is to be known.
-        failed: Whether something went wrong.
+        note: Why the row was skipped, what failed, or a remark.
+        failed: Whether an error occurred.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Figure:
     failed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON, with six digits at most."""
-        found = asdict(self)
+        """Return it for JSON, with at most six digits."""
+        fields = asdict(self)
         digits = lambda value: float(f"{value:.6g}") if isinstance(value, float) else value  # noqa: E731
         parts = {name: digits(value) for name, value in self.parts.items()}
         values = [digits(value) for value in self.values]
-        found = {key: digits(value) for key, value in found.items()}
-        return {**found, "parts": parts, "values": values}
+        fields = {key: digits(value) for key, value in fields.items()}
+        return {**fields, "parts": parts, "values": values}
 
 
 def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
-    """Return the row's figure; where something is not here it says so, and where it fails, too."""
+    """Return the row's figure; its note says if something is missing or failed."""
     reason = _missing(row)
     if reason:
         return _figure(row, note=f"skipped: {reason}")
@@ -67,26 +67,26 @@ def measure(row: Row, pool: AbstractPool, *, smoke: bool = False) -> Figure:
         row = replace(row, sides=row.sides[:2], sizes=row.sizes[:2])
     try:
         turns = [pool.build(side, small) for side in row.sides]
-        found = KINDS[row.kind](row, turns, 2 if smoke else row.repeats)
+        measured = KINDS[row.kind](row, turns, 2 if smoke else row.repeats)
     except Exception as error:
-        # Libraries fail in their own ways. Other rows go on; the command ends with an error.
+        # Peers may raise anything. Other rows continue; the command ends with an error.
         return _figure(row, note=f"failed: {type(error).__name__}: {error}", failed=True)
     finally:
         pool.clear()
-    between = spread(found.values)
+    summary = quartiles(measured.values)
     return _figure(
         row,
-        **between._asdict(),
-        # A smoke run is no measurement: its figures are judged by nobody.
-        met=None if smoke else row.target.met(between.median),
-        values=[float(value) for value in found.values],
-        parts=found.parts,
-        note=found.note,
+        **summary._asdict(),
+        # A smoke run measures nothing, so no target is judged.
+        met=None if smoke else row.target.met(summary.median),
+        values=[float(value) for value in measured.values],
+        parts=measured.parts,
+        note=measured.note,
     )
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Measured:
     values: Sequence[float] | np.ndarray
     parts: dict[str, float]
     note: str = ""
@@ -112,37 +112,37 @@ def _times(row: Row, turns: list[Turn], repeats: int) -> tuple[np.ndarray, dict[
     return times, {label: float(m) for label, m in zip(labels, medians, strict=True)}
 
 
-def _ratio(row: Row, turns: list[Turn], repeats: int) -> _Found:
+def _ratio(row: Row, turns: list[Turn], repeats: int) -> _Measured:
     times, parts = _times(row, turns, repeats)
-    return _Found(times[:, 0] / times[:, 1], parts)
+    return _Measured(times[:, 0] / times[:, 1], parts)
 
 
-def _speedup(row: Row, turns: list[Turn], repeats: int) -> _Found:
+def _speedup(row: Row, turns: list[Turn], repeats: int) -> _Measured:
     times, parts = _times(row, turns, repeats)
-    return _Found(times[:, 1] / times[:, 0], parts)
+    return _Measured(times[:, 1] / times[:, 0], parts)
 
 
-def _value(row: Row, turns: list[Turn], repeats: int) -> _Found:
+def _value(row: Row, turns: list[Turn], repeats: int) -> _Measured:
     times, parts = _times(row, turns, repeats)
-    return _Found(times[:, 0], parts)
+    return _Measured(times[:, 0], parts)
 
 
-def _slope(row: Row, turns: list[Turn], repeats: int) -> _Found:
+def _slope(row: Row, turns: list[Turn], repeats: int) -> _Measured:
     times, parts = _times(row, turns, repeats)
-    # Where sizes are small, what does not grow hides what does.
-    return _Found([slope(row.sizes[-3:], values[-3:]) for values in times], parts)
+    # The largest sizes only: at small ones, constant costs hide the growth.
+    return _Measured([slope(row.sizes[-3:], values[-3:]) for values in times], parts)
 
 
-def _reach(row: Row, turns: list[Turn], repeats: int) -> _Found:
-    """Ours runs until it is as good as theirs was; the first time it also compiles."""
+def _reach(row: Row, turns: list[Turn], repeats: int) -> _Measured:
+    """Run theirs, then ours until it is as good; the first round includes compilation."""
     ours, theirs = turns
     rounds, reached, goals = [], [], []
     for _ in range(repeats + 1):
         taken, goal = theirs()
         goals.append(goal)
-        found, _ = ours(goal=goal)
-        reached.append(found is not None)
-        rounds.append((np.inf if found is None else found, taken))
+        needed, _ = ours(goal=goal)
+        reached.append(needed is not None)
+        rounds.append((np.inf if needed is None else needed, taken))
     (first, first_theirs), later = rounds[0], np.array(rounds[1:])
     level = -float(np.median(goals[1:]))
     parts = {
@@ -155,10 +155,10 @@ def _reach(row: Row, turns: list[Turn], repeats: int) -> _Found:
     parts = {name: value for name, value in parts.items() if np.isfinite(value)}
     if np.isfinite(first):
         parts["ngem, compiling"] = float(first)
-    return _Found(later[:, 1] / later[:, 0], parts, note)
+    return _Measured(later[:, 1] / later[:, 0], parts, note)
 
 
-KINDS: dict[str, Callable[[Row, list[Turn], int], _Found]] = {
+KINDS: dict[str, Callable[[Row, list[Turn], int], _Measured]] = {
     "ratio": _ratio,
     "speedup": _speedup,
     "value": _value,

@@ -10,23 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import training
-from ..families import LocationScale
-from ..mixture import Mixture
+from ..mixture import gaussian_mixture
 from ..nn import MixtureNetwork, mixture_mlp
 from ..objectives import ANNEALED, get_objective
 from .timing import Turn, in_turns, seconds
 
-#: Numbers in one array of means that a batch of losses may have; larger shapes get fewer rows.
+#: Largest number of means in a batch of losses; larger shapes get fewer rows.
 _NUMBERS = 2**22
 
 
 def noise(
     rows: int, features: int, dim: int, labels: int = 0, *, distinct: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of noise: what a step costs does not depend on what is learned.
+    """Return rows of noise: the cost of a step does not depend on the data.
 
-    With labels the features are one-hot codes of that many classes; distinct ones are moved apart
-    by next to nothing, so that none repeats.
+    With labels, the features are one-hot codes of that many classes. Distinct ones get a little
+    noise, so that no row repeats.
     """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((rows, features), np.float32)
@@ -38,7 +37,7 @@ def noise(
 
 
 def steps_of(rows: int, batch: int, updates: int) -> tuple[int, int]:
-    """Return how many whole epochs make so many updates, and how many updates they are."""
+    """Return the number of whole epochs with at least these updates, and their updates."""
     each = math.ceil(rows / batch)
     epochs = math.ceil(updates / each)
     return epochs, epochs * each
@@ -60,22 +59,22 @@ def train(
     seeds: int = 1,
     together: bool = False,
 ) -> Turn:
-    """Return a turn that trains from the start and says how long an update took.
+    """Return a turn that trains from scratch; it gives seconds per update.
 
     Args:
         objective: Name of the objective.
         rows: Training rows.
-        features: Columns of them.
+        features: Feature columns.
         dim: Target columns.
         components: Components of the mixture.
-        hidden: Hidden layers.
+        hidden: Sizes of hidden layers.
         batch: Rows of a step.
         updates: Updates of a turn, rounded up to whole epochs.
-        separate: Whether weights and Gaussians have networks of their own.
-        labels: Distinct conditions, 0 where every row has its own.
-        distinct: Moves conditions apart by next to nothing, so that none repeats.
-        seeds: Runs.
-        together: Whether runs go side by side.
+        separate: Whether weights and Gaussians have separate networks.
+        labels: Number of distinct conditions, 0 if every row has its own.
+        distinct: Whether to add a little noise to conditions, so that none repeats.
+        seeds: Number of runs.
+        together: Whether runs are parallel.
     """
     x, y = noise(rows, features, dim, labels, distinct=distinct)
     data = training.Data(jnp.asarray(x), jnp.asarray(y))
@@ -109,17 +108,17 @@ def loss(
     power: float | None = None,
     batch: int = 256,
 ) -> Turn:
-    """Return a turn that takes loss and gradient in logits, means and scales, many times over.
+    """Return a turn that computes loss and gradient in logits, means and scales many times.
 
-    Each gradient moves the arrays by next to nothing, so that no call can be left out.
+    Each gradient moves the arrays by a tiny step, so that the compiler cannot leave a call out.
 
     Args:
         objective: Name of the objective.
         components: Components of the mixture.
         dim: Target columns.
         calls: Calls of a turn, fewer for large arrays.
-        power: A strength for the default objective as training schedules it, an argument of the
-            program; None is the strength that it has by itself.
+        power: Strength of the default objective as an argument of the program, as in training;
+            None for its constant strength.
         batch: Rows, fewer for large arrays.
     """
     batch = max(8, min(batch, _NUMBERS // (components * dim)))
@@ -136,13 +135,13 @@ def loss(
     if power is not None and objective == "ngem":
         chosen = ANNEALED
 
-    def mean_loss(arrays, power):
-        mixture = Mixture(arrays[0], LocationScale(*arrays[1:]))
+    def mean_loss(arrays: Any, power: Any) -> Any:
+        mixture = gaussian_mixture(*arrays)
         return jnp.mean(chosen.losses(mixture, y, power))
 
     @jax.jit
-    def run(arrays, power):
-        def body(_, carry):
+    def run(arrays: Any, power: Any) -> Any:
+        def body(_: Any, carry: Any) -> Any:
             arrays, total = carry
             value, grads = jax.value_and_grad(mean_loss)(arrays, power)
             return jax.tree.map(lambda a, g: a - 1e-6 * g, arrays, grads), total + value
@@ -167,11 +166,11 @@ def products(
     conditions: bool = False,
     **_: Any,
 ) -> Turn:
-    """Return a turn that makes the matrix products of one step and nothing else.
+    """Return a turn that computes the matrix products of one step and nothing else.
 
-    Forward, gradient of each weight matrix, and gradient of each layer's input but the first's,
-    by whichever of XLA and NumPy's BLAS is faster here. With conditions the network sees each
-    label once, and the product that adds up gradients by condition is counted, too.
+    These are the forward pass, the gradient of each weight matrix, and the gradient of each layer's
+    input except the first, with XLA or NumPy's BLAS, whichever is faster here. With conditions the
+    network runs once per label, and the product that sums gradients by condition is included.
     """
     rows = labels if conditions else batch
     raw = components * (1 + 2 * dim)
@@ -195,45 +194,50 @@ def products(
 
 
 def step_growth(*, vary: str, size: int, updates: int, **shape: Any) -> Turn:
-    """Return a turn of training where one size of the shape is another than usual."""
+    """Return a turn of training with one size of the shape changed."""
     return train(**_varied(shape, vary, size), updates=updates)
 
 
 def step_memory(*, vary: str, size: int, **shape: Any) -> Turn:
-    """Return a turn that says how many bytes the program needs beyond the data, as XLA plans it."""
+    """Return a turn that gives the bytes that XLA plans for the program beyond the data."""
     planned = _planned_bytes(**_varied(shape, vary, size))
     return lambda: float(planned)
 
 
-def memory_share(**shape: Any) -> Turn:
-    """Return a turn that gives planned bytes as a share of what a step cannot do without.
+def memory_ratio(**shape: Any) -> Turn:
+    """Return a turn that gives planned bytes over the bytes that a step cannot avoid.
 
-    That is parameters and gradients, what the state holds (optimizer, best parameters), and one
+    Unavoidable are parameters and gradients, the state (optimizer, best parameters), and one
     batch's activations: every layer's output and the mixture's arrays, once.
     """
     network = _network_of(shape)
     params = eqx.filter(network, eqx.is_inexact_array)
     state = training.initial_state(network, training.Plan(), jax.random.key(0))
     held = _bytes(params) + _bytes(state._replace(key=None))
-    # A hidden layer is needed before and after its activation; the mixture once per component.
+    # Each hidden layer before and after its activation, and one array of the mixture.
     units = 2 * sum(shape["hidden"]) + network.num_raw + shape["components"] * shape["dim"]
     needed = held + 4 * shape["batch"] * (units + shape["features"] + shape["dim"])
     planned = _planned_bytes(**shape)
     return lambda: planned / needed
 
 
-def _xla_products(x, weights, extra, updates) -> Callable[[], Any]:
+def _xla_products(
+    x: np.ndarray,
+    weights: Sequence[np.ndarray],
+    extra: tuple[np.ndarray, np.ndarray] | None,
+    updates: int,
+) -> Callable[[], Any]:
     first = jnp.asarray(x)
     table, grads = (None, None) if extra is None else map(jnp.asarray, extra)
 
     @jax.jit
-    def run(weights, summed):
-        def body(_, carry):
+    def run(weights: list[Any], summed: Any) -> Any:
+        def body(_: Any, carry: Any) -> Any:
             weights, summed = carry
             if table is not None and grads is not None:
-                # Hangs on the last result by one number, or it would be made once for all rounds.
+                # Depends on the last result by one number, or XLA would compute it only once.
                 summed = (table + summed[0, 0]) @ grads
-            # The products of one step are the matrices of the next: none can be left out.
+            # The products of one step are the matrices of the next, so none can be left out.
             return _chain(jnp.matmul, first, weights), summed
 
         return jax.lax.fori_loop(0, updates, body, (weights, summed))
@@ -243,8 +247,13 @@ def _xla_products(x, weights, extra, updates) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(run(start, summed))
 
 
-def _blas_products(x, weights, extra, updates) -> Callable[[], Any]:
-    def run():
+def _blas_products(
+    x: np.ndarray,
+    weights: Sequence[np.ndarray],
+    extra: tuple[np.ndarray, np.ndarray] | None,
+    updates: int,
+) -> Callable[[], Any]:
+    def run() -> None:
         for _ in range(updates):
             _chain(np.matmul, x, weights)
             if extra is not None:
@@ -253,20 +262,28 @@ def _blas_products(x, weights, extra, updates) -> Callable[[], Any]:
     return run
 
 
-def _chain(matmul, x, weights) -> list[Any]:
-    """Return the products that stand for the gradients of the weights, last product first made."""
+def _chain(matmul: Callable[..., Any], x: Any, weights: Sequence[Any]) -> list[Any]:
+    """Return the products that make up the gradients of the weights, by back-propagation."""
     inputs = [x]
     for weight in weights:
         inputs.append(matmul(inputs[-1], weight.T))
-    grad, found = inputs.pop(), []
+    grad, products = inputs.pop(), []
     for number in reversed(range(len(weights))):
-        found.append(matmul(grad.T, inputs[number]))
+        products.append(matmul(grad.T, inputs[number]))
         if number:
             grad = matmul(grad, weights[number])
-    return found[::-1]
+    return products[::-1]
 
 
-def _network(features, dim, components, hidden, *, separate=False, seed=0) -> MixtureNetwork:
+def _network(
+    features: int,
+    dim: int,
+    components: int,
+    hidden: Sequence[int],
+    *,
+    separate: bool = False,
+    seed: int = 0,
+) -> MixtureNetwork:
     return mixture_mlp(
         features,
         dim,
@@ -287,14 +304,15 @@ def _varied(shape: dict[str, Any], vary: str, size: int) -> dict[str, Any]:
 
 
 def _planned_bytes(**shape: Any) -> int:
-    """Return arguments, results and scratch of the compiled epochs, less the rows of data."""
+    """Return bytes of arguments, results and scratch of the compiled epochs, without the data."""
     network = _network_of(shape)
     x, y = noise(shape["rows"], shape["features"], shape["dim"])
     data = training.Data(jnp.asarray(x), jnp.asarray(y))
     plan = training.Plan(batch_size=shape["batch"])
-    found = training.compiled(network, data, plan).memory_analysis()
-    total = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return total - found.alias_size_in_bytes - x.nbytes - y.nbytes
+    memory = training.compiled(network, data, plan).memory_analysis()
+    total = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    total += memory.temp_size_in_bytes - memory.alias_size_in_bytes
+    return total - x.nbytes - y.nbytes
 
 
 def _bytes(tree: Any) -> int:

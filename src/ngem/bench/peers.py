@@ -1,4 +1,4 @@
-"""What others do with the same network and batch: PyTorch, Keras, skpro, zuko, NGBoost.
+"""Peers with the same network and batch: PyTorch, Keras, skpro, zuko, sbi, NGBoost.
 
 Each library is imported by the function that needs it, so that only its own worker loads it.
 """
@@ -18,40 +18,40 @@ from ..datasets import load_uci, random_split, signed_sine
 from .ours import noise, steps_of
 from .timing import Turn, seconds
 
-#: Passes at most, and passes without improvement before stopping, of peers that have no default.
+#: Largest number of epochs, and epochs without improvement before stopping, for all peers.
 EPOCHS, PATIENCE = 300, 30
 
 
-class Rows(NamedTuple):
-    """Rows to learn from and to watch, standardised by the former."""
+class SplitRows(NamedTuple):
+    """Training and validation rows, standardized by the training rows."""
 
     x: np.ndarray
     y: np.ndarray
-    x_watched: np.ndarray
-    y_watched: np.ndarray
+    x_validation: np.ndarray
+    y_validation: np.ndarray
 
 
 def absent(packages: Sequence[str]) -> list[str]:
-    """Return those of the packages that cannot be imported here."""
+    """Return the packages that are not installed."""
     return [name for name in packages if importlib.util.find_spec(name) is None]
 
 
-def table(name: str, rows: int | None = None) -> Rows:
-    """Return the toy or a UCI set, a fifth of it to watch; the first target only."""
+def table(name: str, rows: int | None = None) -> SplitRows:
+    """Return the toy or a UCI set with its first target, a fifth of it for validation."""
     if name == "toy":
         drawn = signed_sine(1250, weight=0.8)
         x, y = drawn.x, drawn.y
     else:
-        found = load_uci(name)
-        x, y = found.x, found.y[:, :1]
+        data = load_uci(name)
+        x, y = data.x, data.y[:, :1]
     split = random_split(len(x), 0, test=0.2)
-    train, watched = split.train[:rows], split.test[:rows]
+    train, validation = split.train[:rows], split.test[:rows]
     parts = []
     for values in (x, y):
         shift, scale = values[train].mean(axis=0), values[train].std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
-        parts.append([(values[part] - shift) / scale for part in (train, watched)])
-    return Rows(parts[0][0], parts[1][0], parts[0][1], parts[1][1])
+        parts.append([(values[part] - shift) / scale for part in (train, validation)])
+    return SplitRows(parts[0][0], parts[1][0], parts[0][1], parts[1][1])
 
 
 def torch_updates(
@@ -65,7 +65,7 @@ def torch_updates(
     x, y = (torch.as_tensor(part) for part in noise(rows, features, shape["dim"]))
     network = _torch_network(features, **shape)
     loss = _torch_nll(network, shape["components"], shape["dim"])
-    # A program for each of the two sizes of batches: one for any size would be slower.
+    # One program for each of the two batch sizes: one for any size would be slower.
     chosen = torch.compile(loss, dynamic=False) if compiled else loss
     step = _torch_step(network, chosen, 1e-3, fused=compiled)
     epochs, done = steps_of(rows, batch, updates)
@@ -80,7 +80,14 @@ def torch_updates(
 
 
 def keras_updates(
-    *, rows: int, features: int, dim: int, components: int, hidden, batch: int, updates: int
+    *,
+    rows: int,
+    features: int,
+    dim: int,
+    components: int,
+    hidden: Sequence[int],
+    batch: int,
+    updates: int,
 ) -> Turn:
     """Return a turn of Keras on JAX with the layer and loss of keras-mdn-layer."""
     x, y = noise(rows, features, dim)
@@ -92,7 +99,14 @@ def keras_updates(
 
 
 def skpro_updates(
-    *, rows: int, features: int, dim: int, components: int, hidden, batch: int, updates: int
+    *,
+    rows: int,
+    features: int,
+    dim: int,
+    components: int,
+    hidden: Sequence[int],
+    batch: int,
+    updates: int,
 ) -> Turn:
     """Return a turn of skpro's mixture density network."""
     x, y = noise(rows, features, dim)
@@ -103,9 +117,9 @@ def skpro_updates(
 
 
 def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
-    """Return a turn that says when the default estimator is as good as `goal` on watched rows.
+    """Return a turn that fits the default estimator until its validation NLL reaches `goal`.
 
-    It answers seconds, None where the goal was not reached, and the likelihood at the end.
+    It gives seconds, None if the goal was not reached, and the lowest validation NLL.
     """
     from ..estimator.regressor import MDNRegressor
 
@@ -114,7 +128,7 @@ def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -
     def turn(goal: float) -> tuple[float | None, float]:
         started, best, reached = time.perf_counter(), np.inf, None
 
-        def watch(progress) -> None:
+        def watch(progress: Any) -> None:
             nonlocal best, reached
             best = min(best, progress.validation_nll)
             if best <= goal:
@@ -123,17 +137,17 @@ def fit_ours(*, data: str, rows: int | None = None, epochs: int | None = None) -
 
         model = MDNRegressor(max_epochs=epochs, callbacks=[watch], random_state=next(seeds))
         with contextlib.suppress(_Reached):
-            model.fit(task.x, task.y[:, 0], eval_set=(task.x_watched, task.y_watched[:, 0]))
+            model.fit(task.x, task.y[:, 0], eval_set=(task.x_validation, task.y_validation[:, 0]))
         return reached, float(best)
 
     return turn
 
 
 def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
-    """Return a turn that fits a peer and says how long its best took, and how good that was."""
+    """Return a turn that fits a peer; it gives seconds to its best validation NLL and that NLL."""
     task, epochs = table(data, rows), epochs or EPOCHS
     if peer == "skpro":
-        # It neither watches nor stops, so that it is told beforehand when it will be at its best.
+        # It has no early stopping, so the best number of epochs is searched beforehand.
         counts = [count for count in (5, 10, 20, 40, 80, 160) if count < epochs]
         epochs = min([*counts, epochs], key=lambda count: _fit_skpro(task, count, seed=0)[1])
     fit = {
@@ -144,23 +158,23 @@ def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | Non
         "skpro": _fit_skpro,
         "ngboost": _fit_ngboost,
     }[peer]
-    # Every turn starts elsewhere, as ours does: with so few rows one start says little.
+    # Every turn has another seed, as ours does: with so few rows one seed says little.
     seeds = itertools.count()
     return lambda: fit(task, epochs, seed=next(seeds))
 
 
 class _Reached(Exception):
-    """The goal is reached: training may stop."""
+    """Raised to stop training when the goal is reached."""
 
 
-def _torch_gelu():
-    """Return the activation as JAX has it."""
+def _torch_gelu() -> Any:
+    """Return the activation with JAX's approximation."""
     import torch
 
     return torch.nn.GELU(approximate="tanh")
 
 
-def _torch_network(features: int, *, hidden: Sequence[int], components: int, dim: int):
+def _torch_network(features: int, *, hidden: Sequence[int], components: int, dim: int) -> Any:
     import torch
 
     sizes = [features, *hidden]
@@ -170,10 +184,10 @@ def _torch_network(features: int, *, hidden: Sequence[int], components: int, dim
     return torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], components * (1 + 2 * dim)))
 
 
-def _torch_nll(network, components: int, dim: int) -> Callable[..., Any]:
+def _torch_nll(network: Any, components: int, dim: int) -> Callable[..., Any]:
     import torch
 
-    def loss(x, y):
+    def loss(x: Any, y: Any) -> Any:
         logits, mean, log_scale = network(x).split(
             [components, components * dim, components * dim], dim=-1
         )
@@ -185,12 +199,14 @@ def _torch_nll(network, components: int, dim: int) -> Callable[..., Any]:
     return loss
 
 
-def _torch_step(network, loss, rate: float, *, fused: bool = False) -> Callable[..., None]:
+def _torch_step(
+    network: Any, loss: Callable[..., Any], rate: float, *, fused: bool = False
+) -> Callable[..., None]:
     import torch
 
     optimizer = torch.optim.Adam(network.parameters(), lr=rate, fused=fused)
 
-    def step(x, y) -> None:
+    def step(x: Any, y: Any) -> None:
         optimizer.zero_grad()
         loss(x, y).backward()
         optimizer.step()
@@ -198,18 +214,20 @@ def _torch_step(network, loss, rate: float, *, fused: bool = False) -> Callable[
     return step
 
 
-def _torch_loop(network, loss, task: Rows, epochs: int) -> tuple[float, float]:
-    """Return when the watched likelihood was best and its value: Adam, batches of 128, patience."""
+def _torch_loop(
+    network: Any, loss: Callable[..., Any], task: SplitRows, epochs: int
+) -> tuple[float, float]:
+    """Return seconds to the best validation NLL and its value: Adam, batches of 128, patience."""
     import torch
 
-    x, y, x_watched, y_watched = (torch.as_tensor(part, dtype=torch.float32) for part in task)
+    x, y, x_validation, y_validation = (torch.as_tensor(part, dtype=torch.float32) for part in task)
     step = _torch_step(network, loss, 1e-3)
     started, best, best_epoch, best_time = time.perf_counter(), np.inf, 0, 0.0
     for epoch in range(epochs):
         for index in torch.randperm(len(x)).split(128):
             step(x[index], y[index])
         with torch.no_grad():
-            now = float(loss(x_watched, y_watched))
+            now = float(loss(x_validation, y_validation))
         if now < best:
             best, best_epoch, best_time = now, epoch, time.perf_counter() - started
         if epoch - best_epoch >= PATIENCE:
@@ -217,7 +235,7 @@ def _torch_loop(network, loss, task: Rows, epochs: int) -> tuple[float, float]:
     return best_time, best
 
 
-def _fit_torch(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+def _fit_torch(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
     import torch
 
     torch.set_num_threads(1)
@@ -226,7 +244,7 @@ def _fit_torch(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     return _torch_loop(network, _torch_nll(network, 5, 1), task, epochs)
 
 
-def _fit_zuko(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+def _fit_zuko(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
     import torch
 
     mixtures = importlib.import_module("zuko.mixtures")
@@ -243,8 +261,8 @@ def _fit_zuko(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
     return _torch_loop(network, lambda x, y: -network(x).log_prob(y).mean(), task, epochs)
 
 
-def _fit_sbi(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
-    """Its own network of that width, with full covariances, which are one variance here."""
+def _fit_sbi(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
+    """Fit sbi's own network of that width; its full covariance is one variance here."""
     import torch
 
     builders = importlib.import_module("sbi.neural_nets.net_builders.mdn")
@@ -260,7 +278,7 @@ def _keras() -> tuple[Any, Any]:
     return importlib.import_module("keras"), importlib.import_module("keras_mdn_layer")
 
 
-def _keras_model(features: int, dim: int, components: int, hidden: Sequence[int]):
+def _keras_model(features: int, dim: int, components: int, hidden: Sequence[int]) -> Any:
     keras, mdn = _keras()
     gelu = lambda x: keras.activations.gelu(x, approximate=True)  # noqa: E731
     model = keras.Sequential(
@@ -275,13 +293,13 @@ def _keras_model(features: int, dim: int, components: int, hidden: Sequence[int]
     return model
 
 
-def _fit_keras(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+def _fit_keras(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
     keras, _ = _keras()
     keras.utils.set_random_seed(seed)
     started = time.perf_counter()
     model = _keras_model(task.x.shape[1], 1, 5, (128, 128))
     times: list[float] = []
-    told = keras.callbacks.LambdaCallback(
+    clock = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: times.append(time.perf_counter() - started)
     )
     stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=PATIENCE)
@@ -290,17 +308,24 @@ def _fit_keras(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
         task.y,
         batch_size=128,
         epochs=epochs,
-        validation_data=(task.x_watched, task.y_watched),
-        callbacks=[told, stop],
+        validation_data=(task.x_validation, task.y_validation),
+        callbacks=[clock, stop],
         verbose=0,
     )
-    watched = history.history["val_loss"]
-    best = int(np.argmin(watched))
-    return times[best], float(watched[best])
+    validation = history.history["val_loss"]
+    best = int(np.argmin(validation))
+    return times[best], float(validation[best])
 
 
 def _skpro_fit(
-    x, y, *, components: int, hidden, batch: int, epochs: int, seed: int = 0
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    components: int,
+    hidden: Sequence[int],
+    batch: int,
+    epochs: int,
+    seed: int = 0,
 ) -> Callable[[], Any]:
     import torch
 
@@ -320,29 +345,29 @@ def _skpro_fit(
     return lambda: model.fit(frame(x), frame(y))
 
 
-def _fit_skpro(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+def _fit_skpro(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
     frame = importlib.import_module("pandas").DataFrame
     shape = {"components": 5, "hidden": (128, 128), "batch": 128}
     fit = _skpro_fit(task.x, task.y, **shape, epochs=epochs, seed=seed)
     started = time.perf_counter()
     model = fit()
     taken = time.perf_counter() - started
-    density = model.predict_proba(frame(task.x_watched)).log_pdf(frame(task.y_watched))
+    density = model.predict_proba(frame(task.x_validation)).log_pdf(frame(task.y_validation))
     return taken, -float(np.mean(np.asarray(density)))
 
 
-def _fit_ngboost(task: Rows, epochs: int, *, seed: int) -> tuple[float, float]:
+def _fit_ngboost(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
     ngboost = importlib.import_module("ngboost")
     started = time.perf_counter()
     model = ngboost.NGBRegressor(n_estimators=epochs, verbose=False, random_state=seed).fit(
         task.x,
         task.y[:, 0],
-        X_val=task.x_watched,
-        Y_val=task.y_watched[:, 0],
+        X_val=task.x_validation,
+        Y_val=task.y_validation[:, 0],
         early_stopping_rounds=PATIENCE,
     )
     taken = time.perf_counter() - started
-    watched = model.evals_result["val"]["LOGSCORE"]
-    best = int(np.argmin(watched))
-    # Trees take about the same time each.
-    return taken * (best + 1) / len(watched), float(watched[best])
+    validation = model.evals_result["val"]["LOGSCORE"]
+    best = int(np.argmin(validation))
+    # All trees take about the same time.
+    return taken * (best + 1) / len(validation), float(validation[best])

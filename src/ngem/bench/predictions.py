@@ -1,4 +1,4 @@
-"""What a mixture can be asked, for many rows: ours, a loop over scipy, and skpro."""
+"""Quantiles, cdf, CRPS and samples of many mixtures: ours, a loop over scipy, and skpro."""
 
 import importlib
 from collections.abc import Callable
@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..families import LocationScale
-from ..mixture import Mixture
+from ..mixture import Mixture, gaussian_mixture
 from .timing import Turn, seconds
 
-#: The level of the quantiles.
+#: Level of the quantiles.
 LEVEL = 0.9
 
 
@@ -26,7 +25,7 @@ def draw(rows: int, components: int) -> tuple[np.ndarray, ...]:
 
 
 def answer_ours(*, question: str, components: int, rows: int, sample: int = 0) -> Turn:
-    """Return a turn that answers for all rows at once and says how long a row took."""
+    """Return a turn that answers for all rows at once; it gives seconds per row."""
     answer, mixture, y = ours(question, rows, components)
     work = lambda: jax.block_until_ready(answer(mixture, y))  # noqa: E731
     work()
@@ -47,9 +46,9 @@ def answer_skpro(*, question: str, components: int, sample: int, rows: int = 0) 
 
 
 def ours(question: str, rows: int, components: int) -> tuple[Callable, Mixture, Any]:
-    """Return how a user asks, with the mixture and targets to ask about."""
+    """Return the call that a user makes, with its mixture and targets."""
     weights, mean, scale, y = (jnp.asarray(part, float) for part in draw(rows, components))
-    mixture = Mixture(jnp.log(weights), LocationScale(mean[..., None], scale[..., None]))
+    mixture = gaussian_mixture(jnp.log(weights), mean[..., None], scale[..., None])
     questions: dict[str, Callable] = {
         "cdf": lambda mixture, y: mixture.cdf(y),
         "quantile": lambda mixture, y: mixture.quantile(LEVEL),
@@ -59,13 +58,13 @@ def ours(question: str, rows: int, components: int) -> tuple[Callable, Mixture, 
     return questions[question], mixture, y[:, None]
 
 
-def _cdf(weights, mean, scale, y):
+def _cdf(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) -> Any:
     from scipy import stats
 
     return weights @ stats.norm.cdf(y, mean, scale)
 
 
-def _quantile(weights, mean, scale, y):
+def _quantile(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) -> Any:
     from scipy import optimize, stats
 
     ends = stats.norm.ppf(LEVEL, mean, scale)
@@ -73,26 +72,26 @@ def _quantile(weights, mean, scale, y):
     return optimize.brentq(above, ends.min() - 1e-6, ends.max() + 1e-6)
 
 
-def _crps(weights, mean, scale, y):
-    """The closed form: mean distance to y less half the mean distance of two draws."""
+def _crps(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) -> Any:
+    """Return the closed form: mean distance to y less half the mean distance of two draws."""
     from scipy import stats
 
-    def distance(centre, width):
-        z = centre / width
-        return centre * (2 * stats.norm.cdf(z) - 1) + 2 * width * stats.norm.pdf(z)
+    def distance(center: np.ndarray, width: np.ndarray) -> np.ndarray:
+        z = center / width
+        return center * (2 * stats.norm.cdf(z) - 1) + 2 * width * stats.norm.pdf(z)
 
     pairs = distance(mean[:, None] - mean, np.hypot(scale[:, None], scale))
     return weights @ distance(y - mean, scale) - 0.5 * weights @ pairs @ weights
 
 
-def _sample(weights, mean, scale, y):
+def _sample(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) -> Any:
     from scipy import stats
 
     picked = stats.rv_discrete(values=(np.arange(len(weights)), weights)).rvs()
     return stats.norm.rvs(mean[picked], scale[picked])
 
 
-#: What one row is asked, of scipy.
+#: The questions, answered by scipy for one row.
 SCIPY: dict[str, Callable] = {
     "cdf": _cdf,
     "quantile": _quantile,
@@ -111,7 +110,7 @@ def skpro(question: str, rows: int, components: int) -> Callable[[], Any]:
     questions: dict[str, Callable] = {
         "cdf": lambda: mixture.cdf(targets),
         "quantile": lambda: mixture.quantile([LEVEL]),
-        # Its energy of the mixture with itself is an approximation that leaves the means out.
+        # skpro's energy of the mixture with itself is an approximation that ignores the means.
         "crps": lambda: np.asarray(mixture.energy(targets)) - 0.5 * np.asarray(mixture.energy()),
         "sample": lambda: mixture.sample(),
     }

@@ -1,4 +1,4 @@
-"""What is measured, as data: each row with its target, its sides and how they are compared."""
+"""The rows of the benchmark, as data: targets, sides and how the sides are compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ TWO_SINUSOIDS = {
     "batch": 128,
 }
 
-#: Table 9, fewer images: a step does not see how many there are.
+#: Table 9 with fewer images: the cost of a step does not depend on their number.
 MNIST = {
     "rows": 5120,
     "features": 10,
@@ -37,7 +37,7 @@ MNIST = {
     "labels": 10,
 }
 
-#: Where growth starts from, and how far each size goes.
+#: The shape from which one size at a time grows, and its values.
 BASE = {"rows": 4096, "features": 8, "dim": 4, "components": 4, "hidden": (128, 128), "batch": 128}
 GROWTH: dict[str, tuple[int, ...]] = {
     "components": (2, 4, 8, 16, 32, 64),
@@ -47,14 +47,14 @@ GROWTH: dict[str, tuple[int, ...]] = {
     "hidden": (32, 64, 128, 256, 512),
 }
 
-#: Tiny shapes for a look at whether everything works.
+#: Tiny shapes for smoke runs.
 _TINY = {"rows": 64, "hidden": (8,), "batch": 16, "updates": 4}
 _TINY_MNIST = {**_TINY, "dim": 6}
 
 
 @dataclass(frozen=True)
 class Target:
-    """What we ask of a figure; without a bound it is there to be read."""
+    """A bound for a figure; without one the figure is shown and not judged."""
 
     bound: str = ""
     value: float = float("nan")
@@ -63,7 +63,7 @@ class Target:
         return f"{self.bound} {self.value:g}" if self.bound else "-"
 
     def met(self, figure: float) -> bool | None:
-        """Return whether a figure, as it is printed, reaches the target."""
+        """Return whether a figure, rounded as printed, meets the target."""
         if not self.bound:
             return None
         figure = round(figure, 2)
@@ -77,15 +77,15 @@ class Row:
     Attributes:
         name: Group and case, such as "step/kin8nm".
         how: What the figure is, in words.
-        target: What we ask of it.
-        sides: Ours first, then whom it is compared with; for growth, ours at each size.
+        target: Bound for the figure.
+        sides: Ours first, then the peer's; for growth, ours at each size.
         kind: "ratio" of times, ours to theirs; "speedup", theirs to ours; "value", ours alone;
             "slope" over `sizes`; "reach", a speedup in time to the same likelihood.
-        unit: Of a "value", or of the parts of other kinds.
-        sizes: Of a "slope".
+        unit: Unit of a "value", or of the parts of other kinds.
+        sizes: Sizes of a "slope".
         repeats: Rounds of turns.
-        data: The data set that must be here, if any.
-        small: What a smoke run sets otherwise.
+        data: The data set that must be present, if any.
+        small: Settings that a smoke run replaces.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Row:
 
     @property
     def group(self) -> str:
-        """The part of the name that rows of one kind share."""
+        """The first part of the name, common to related rows."""
         return self.name.split("/")[0]
 
 
@@ -129,7 +129,7 @@ def _step_rows() -> list[Row]:
             "whole training step, nGEM / NLL, one thread",
             _at_most(1.0),
             _against_nll("a step", "ours:train", updates=1000, **shape),
-            # One network, as in other rows: compiled once for all of them.
+            # One network as in other rows, so that one compilation serves all.
             small={**_TINY, "separate": False},
         )
         for name, shape in shapes.items()
@@ -237,7 +237,7 @@ def _seed_rows() -> list[Row]:
     return [
         Row(
             f"seeds/{name}",
-            f"five seeds side by side against one after the other, {words}",
+            f"five seeds in parallel against one after the other, {words}",
             target,
             (together, Side("in sequence", "ours:train", shape, threads=threads)),
             kind="speedup",
@@ -256,7 +256,7 @@ def _condition_rows() -> list[Row]:
     return [
         Row(
             "conditions/mnist",
-            "an epoch of inverse MNIST, ten labels seen as ten conditions against not, one thread",
+            "inverse MNIST, network on ten labels against network on every row, one thread",
             _at_least(5.0),
             (
                 Side("repeated conditions", "ours:train", shape),
@@ -281,7 +281,7 @@ def _fit_rows() -> list[Row]:
     return [
         Row(
             f"fit/{data}/{peer}",
-            f"time to {peer}'s best validation likelihood: theirs / ours, programs compiled before",
+            f"time to {peer}'s best validation likelihood: theirs / ours, after compilation",
             _at_least(1.0),
             (
                 Side("ngem", "peers:fit_ours", {"data": data}, process=f"fit-{data}"),
@@ -304,7 +304,7 @@ def _fit_rows() -> list[Row]:
 
 
 def _prediction_rows() -> list[Row]:
-    # skpro's samples come row by row; all else of it is arrays, which pay off in large tables only.
+    # skpro draws samples row by row, so fewer rows do; its other answers are arrays and need many.
     peers = {
         "scipy": ({}, 200, "a loop over scipy", ("scipy",)),
         "skpro": ({"sample": 1000}, 100_000, "skpro", ("skpro",)),
@@ -313,7 +313,7 @@ def _prediction_rows() -> list[Row]:
         Row(
             f"predict/{question}/{peer}",
             f"{question} of a million rows, K = 10, all threads, ours in single precision, against "
-            f"{label} (reckoned from {settings['sample']:,} rows)",
+            f"{label} (extrapolated from {settings['sample']:,} rows)",
             _at_least(50.0),
             (
                 Side("ngem, a row", "predictions:answer_ours", settings, threads=None),
@@ -367,8 +367,8 @@ def _start_rows() -> list[Row]:
 def _growth_rows() -> list[Row]:
     rows = []
     for vary, sizes in GROWTH.items():
-        # A weight matrix grows with the square of the width: linear in its numbers is quadratic.
-        # A step sees a batch, however many rows there are.
+        # A weight matrix grows with the square of the width. A step sees one batch, however many
+        # rows there are.
         bound = _at_most({"hidden": 2.0, "rows": 0.1}.get(vary, 1.0))
         for what, builder, unit, repeats, more in (
             ("time", "step_growth", "s", 5, {"updates": 200}),
@@ -400,7 +400,7 @@ def _growth_rows() -> list[Row]:
             "growth/memory/share",
             "planned memory of a step / parameters, state and one batch's activations",
             _at_most(1.5),
-            (Side("share", "ours:memory_share", BASE),),
+            (Side("share", "ours:memory_ratio", BASE),),
             kind="value",
             unit="",
             repeats=1,
@@ -425,9 +425,9 @@ ROWS: tuple[Row, ...] = (
 
 
 def choose(names: list[str], *, smoke: bool = False) -> list[Row]:
-    """Return rows by name or by the beginning of it; all where none is named.
+    """Return rows by name or by the first parts of their names; all if none is given.
 
-    A smoke run of everything takes the first row of each group, which shows whether it works.
+    A smoke run of everything takes the first row of each group.
     """
     unknown = [name for name in names if not any(_begins(row, name) for row in ROWS)]
     if unknown:

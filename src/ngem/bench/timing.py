@@ -1,7 +1,7 @@
-"""Turns: whoever is compared is timed one after the other, again and again, and ratios are paired.
+"""Turns: the sides of a comparison are timed alternately, and neighboring times are divided.
 
-Whatever else the machine does slows neighbours alike, so the ratio of two neighbouring turns is
-worth more than the ratio of two averages.
+Other load on the machine slows neighboring turns alike, so the ratio of two neighbors is more
+precise than the ratio of two averages.
 """
 
 import time
@@ -10,34 +10,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Measures once; what it returns is up to the measurement, seconds as a rule.
+#: Measures once and returns the measurement, usually seconds.
 Turn = Callable[..., Any]
 
 
-class Spread(NamedTuple):
-    """A median with the quartiles beside it."""
+class Quartiles(NamedTuple):
+    """A median with the lower and the upper quartile."""
 
     median: float
     low: float
     high: float
 
 
-def spread(values: Sequence[float | int] | np.ndarray) -> Spread:
+def quartiles(values: Sequence[float | int] | np.ndarray) -> Quartiles:
     """Return the median and both quartiles."""
     low, median, high = np.percentile(np.asarray(values, float), [25, 50, 75])
-    return Spread(float(median), float(low), float(high))
+    return Quartiles(float(median), float(low), float(high))
 
 
 def in_turns(turns: Sequence[Turn], repeats: int) -> np.ndarray:
-    """Return what each turn said, (repeats, turns), taking every one once before any again.
+    """Return the measurements, (repeats, turns); each round takes every turn once.
 
-    Every second round goes backwards, so that nobody always follows the same neighbour.
+    Every second round goes backwards, so that no turn always follows the same one.
     """
     rounds = []
     for number in range(repeats):
         order = range(len(turns))[:: -1 if number % 2 else 1]
-        found = {index: turns[index]() for index in order}
-        rounds.append([found[index] for index in range(len(turns))])
+        measured = {index: turns[index]() for index in order}
+        rounds.append([measured[index] for index in range(len(turns))])
     return np.array(rounds, float)
 
 
@@ -49,5 +49,5 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def slope(sizes: Sequence[float | int], values: Sequence[float | int] | np.ndarray) -> float:
-    """Return the exponent b of the power law a size^b that fits best on logarithmic axes."""
+    """Return the exponent b of the power law a * size^b that fits best on logarithmic axes."""
     return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(values), 1)[0])

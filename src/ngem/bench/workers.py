@@ -1,7 +1,7 @@
-"""Processes that hold what is measured: a process fixes its threads and its libraries once.
+"""Worker processes for measurements: threads and libraries are fixed when a process starts.
 
-A worker builds turns on request and takes them on request, one line of JSON each way. `Local` does
-the same within this process, for a look at whether everything works.
+A worker builds and takes turns on request; requests and answers are lines of JSON. `Local` does the
+same within this process, for smoke runs.
 """
 
 import abc
@@ -19,22 +19,22 @@ from typing import Any
 from .._machine import available_cores
 from .timing import Turn
 
-#: The process that sides share where they do not ask for another.
+#: The process of all sides that do not name one.
 SHARED = "ngem"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One party of a measurement, as data.
+    """One side of a comparison, as data.
 
     Attributes:
-        label: What a reader calls it.
+        label: Its name in the table.
         builder: "module:function" within this package; called with `settings`, it returns a turn.
         settings: Numbers and names only.
-        threads: Threads that XLA, BLAS and PyTorch may use, or None for as many as they like.
-        process: Sides of one name and number of threads share a process. The default stays for rows
-            to come; any other ends with its row.
-        needs: Packages without which it cannot be measured.
+        threads: Threads that XLA, BLAS and PyTorch may use, None for all cores.
+        process: Sides with the same name and number of threads use the same process. The default
+            one lives on; any other ends with its row.
+        needs: Packages that it needs.
     """
 
     label: str
@@ -46,43 +46,43 @@ class Side:
 
 
 class AbstractPool(abc.ABC):
-    """Builds turns somewhere."""
+    """Builds turns, in this process or in others."""
 
     @abc.abstractmethod
     def build(self, side: Side, small: Mapping[str, Any]) -> Turn:
-        """Return the side's turn, ready: compiled and warm; `small` overrides its settings."""
+        """Return the side's turn, compiled; `small` overrides its settings."""
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Let go of all turns."""
+        """Release all turns."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 class Local(AbstractPool):
-    """Builds turns in this process, whatever threads it has."""
+    """Builds turns in this process, with the threads it has."""
 
     def build(self, side: Side, small: Mapping[str, Any]) -> Turn:
         """Return the side's turn."""
         return build(side.builder, {**side.settings, **small})
 
     def clear(self) -> None:
-        """Do nothing: whoever holds a turn keeps it."""
+        """Do nothing: the caller holds the turns."""
 
     def close(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing: there is no process to end."""
 
 
 class Processes(AbstractPool):
-    """Builds turns in workers, which stay for the sides to come."""
+    """Builds turns in workers, which are used again for later rows."""
 
     def __init__(self):
         self._workers: dict[tuple[str, int | None], Worker] = {}
 
     def build(self, side: Side, small: Mapping[str, Any]) -> Turn:
-        """Return the side's turn, which asks the worker."""
+        """Return the side's turn, which sends a request to the worker."""
         place = (side.process, side.threads)
         if place not in self._workers:
             self._workers[place] = Worker(side.threads)
@@ -91,7 +91,7 @@ class Processes(AbstractPool):
         return lambda **request: worker.ask(turn=number, request=request)
 
     def clear(self) -> None:
-        """Let our own workers drop their turns and the arrays in them, and all others end."""
+        """Release the turns of our own workers, and end all others."""
         for place, worker in list(self._workers.items()):
             if place[0] == SHARED and worker.is_alive:
                 worker.ask(clear=True)
@@ -99,14 +99,14 @@ class Processes(AbstractPool):
                 self._workers.pop(place).close()
 
     def close(self) -> None:
-        """Let all workers end."""
+        """End all workers."""
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
 
 
 class Worker:
-    """A process that builds turns and takes them when asked."""
+    """A process that builds and takes turns on request."""
 
     def __init__(self, threads: int | None):
         self._process = subprocess.Popen(
@@ -122,14 +122,14 @@ class Worker:
         """Return the answer to one request.
 
         Raises:
-            RuntimeError: With the last line of what went wrong there.
+            RuntimeError: With the error of the worker.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a worker ended with code {self._process.wait()} during {request}")
+            raise RuntimeError(f"a worker ended with code {self._process.wait()} during {request}.")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -137,11 +137,11 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be asked: it may have been ended for want of memory."""
+        """Whether it still runs: the system may have ended it for lack of memory."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Let the process end."""
+        """End the process."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate()
 
@@ -161,14 +161,14 @@ def build(builder: str, settings: Mapping[str, Any]) -> Turn:
 
 def serve() -> None:
     """Answer requests on standard input until it ends."""
-    # Libraries print as they like; answers go out by a door of their own.
+    # Libraries may print to standard output, so answers use a copy of it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     turns: list[Turn] = []
     for line in sys.stdin:
         try:
             answer = {"answer": _answer(json.loads(line), turns)}
-        except Exception as error:  # told to the one who asked, who decides
+        except Exception as error:  # any error goes to the caller
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)

@@ -5,6 +5,7 @@ from .files import DataError, local_path
 from .generated import (
     InverseSine,
     Regression,
+    Sample,
     TwoGaussians,
     TwoSinusoids,
     changing_noise,
@@ -25,6 +26,7 @@ __all__ = [
     "InverseSine",
     "RandomSplit",
     "Regression",
+    "Sample",
     "Split",
     "Table",
     "TwoGaussians",

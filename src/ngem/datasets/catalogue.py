@@ -1,4 +1,4 @@
-"""The sets that come as files, by name: what they are, fetching them and checking them."""
+"""The sets that come as files, by name: descriptions, downloads and checks."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ from . import files
 from .mnist import part_files
 from .uci import SOURCES, split_files, table_file
 
-# Told how many bytes of how many are there.
+# Called with the bytes that are present and the bytes in all.
 Report = Callable[[int, int], None]
 
 _CC_BY = "CC BY 4.0 (UCI)"
@@ -20,7 +20,7 @@ _LICENCES = {
 
 
 class DataSet(NamedTuple):
-    """One set: its shape in words, its licence as far as known, and its files."""
+    """One set: its shape in words, its license as far as known, and its files."""
 
     name: str
     shape: str
@@ -29,12 +29,12 @@ class DataSet(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The size of all its files."""
+        """Total size of its files."""
         return sum(files.registry()[file].bytes for file in self.files)
 
 
 class Check(NamedTuple):
-    """What is there of a set: files by state, those on disk with their paths."""
+    """The files of a set by state; those on disk with their paths."""
 
     good: list[Path]
     damaged: list[Path]
@@ -62,7 +62,7 @@ DATA_NAMES = tuple(DATA_SETS)
 
 
 def choose(names: Iterable[str]) -> list[DataSet]:
-    """Return the sets by these names, all of them for "all"."""
+    """Return the sets with these names, all sets for "all"."""
     names = list(dict.fromkeys(names))
     if "all" in names:
         return list(DATA_SETS.values())
@@ -76,16 +76,16 @@ def choose(names: Iterable[str]) -> list[DataSet]:
 
 
 def fetch(names: Iterable[str], *, report: Report | None = None) -> None:
-    """Make every file of some sets present and checked, downloading what is not.
+    """Download and check every file of some sets that is not present.
 
-    What has come stays: after an error, calling this again goes on from there.
+    Finished files stay: after an error, another call continues.
 
     Args:
         names: Names of sets, or "all".
-        report: Called with the bytes present so far and in all.
+        report: Called with the bytes that are present and the bytes in all.
 
     Raises:
-        DataError: At the first file that is damaged or cannot be had.
+        DataError: At the first file that is damaged or cannot be downloaded.
     """
     # Two sets may share files: the splits of energy.
     wanted = dict.fromkeys(file for data in choose(names) for file in data.files)
@@ -101,7 +101,7 @@ def fetch(names: Iterable[str], *, report: Report | None = None) -> None:
 
 
 def check(data: DataSet) -> Check:
-    """Return which files of a set are good, damaged and missing, without downloading."""
+    """Return which files of a set are good, damaged or missing, without downloading."""
     result = Check([], [], [])
     for file in data.files:
         path = files.find(file)
@@ -113,5 +113,5 @@ def check(data: DataSet) -> Check:
 
 
 def _shifted(report: Report, done: int, total: int) -> files.Report:
-    """Turn bytes of one file into bytes of all."""
+    """Return a report for one file that adds the bytes of earlier files."""
     return lambda seen: report(done + seen, total)

@@ -1,7 +1,7 @@
-"""Data files: where each one lies and that its bytes are the published ones.
+"""Data files: their places, their downloads and the check that they are the published ones.
 
 `registry.tsv` names every file with its length, its sha256 and a public address pinned to a commit.
-A file whose sha256 differs is never used, wherever it comes from.
+A file with another sha256 is never used, wherever it comes from.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ DATA_DIR = "NGEM_DATA_DIR"
 RETRIES = 3
 TIMEOUT = 30.0  # seconds without a byte
 
-# Threads that want the same file then fetch it once.
+# Threads that need the same file download it once.
 _ONE_AT_A_TIME = threading.Lock()
 
-# Told how many bytes of the file have come so far.
+# Called with the bytes of the file that have arrived.
 Report = Callable[[int], None]
 
 
 class Entry(NamedTuple):
-    """What the registry says of one file."""
+    """One line of the registry."""
 
     file: str
     bytes: int
@@ -46,7 +46,7 @@ def registry() -> dict[str, Entry]:
 
 
 def local_path(file: str, *, report: Report | None = None) -> Path:
-    """Return the path of a file that has been checked, downloading it if need be.
+    """Return the path of a checked file; download it if necessary.
 
     The directory NGEM_DATA_DIR comes first, then the cache of earlier downloads, then the network.
 
@@ -55,7 +55,7 @@ def local_path(file: str, *, report: Report | None = None) -> Path:
         report: Called during a download with the number of bytes so far.
 
     Raises:
-        DataError: If the file is damaged or cannot be had.
+        DataError: If the file is damaged or cannot be downloaded.
     """
     entry = _entry(file)
     own = data_directory()
@@ -65,7 +65,7 @@ def local_path(file: str, *, report: Report | None = None) -> Path:
 
 
 def find(file: str) -> Path | None:
-    """Return where a file lies, good or damaged, without downloading; None if nowhere."""
+    """Return the path of a file on disk, good or damaged, None if there is none."""
     places = [data_directory(), _cache_directory() if _has_pooch() else None]
     for place in places:
         if place is not None and (place / file).is_file():
@@ -83,7 +83,7 @@ def data_directory() -> Path | None:
     value = os.environ.get(DATA_DIR)
     if not value:
         return None
-    # A typing error here would otherwise start a download, and go unnoticed.
+    # Without this check a typing error would silently start a download.
     if not Path(value).is_dir():
         raise DataError(
             f"{DATA_DIR} must name a directory with data files, got {value!r}, which is none; "
@@ -102,12 +102,12 @@ def _entry(file: str) -> Entry:
 
 
 def _checked(path: Path, entry: Entry) -> Path:
-    found = _sha256(path)
-    if found == entry.sha256:
+    actual = _sha256(path)
+    if actual == entry.sha256:
         return path
     raise DataError(
         f"{path} must have {entry.bytes} bytes with sha256 {entry.sha256}, got "
-        f"{path.stat().st_size} bytes with {found}: the file is damaged or another version; "
+        f"{path.stat().st_size} bytes with {actual}: the file is damaged or another version; "
         f"replace it, or delete it to download it from {entry.url}."
     )
 
@@ -128,7 +128,7 @@ def _cache_directory() -> Path:
 
 
 def _download(entry: Entry, report: Report | None) -> Path:
-    """Return the path in the cache; what pooch refuses or leaves half done is not kept there."""
+    """Return the path in the cache; pooch keeps no damaged or partial file there."""
     if not _has_pooch():
         raise DataError(
             f"{entry.file} must be downloaded, which needs the package pooch, got none; "
@@ -148,10 +148,10 @@ def _download(entry: Entry, report: Report | None) -> Path:
     downloader: Any = partial(_stream, limit=entry.bytes, report=report)
     try:
         with _ONE_AT_A_TIME, _quiet(pooch.get_logger()):
-            # Pooch fails where another process makes the directory at the same moment.
+            # Pooch fails if another process makes the directory at the same moment.
             (place / entry.file).parent.mkdir(parents=True, exist_ok=True)
             return Path(store.fetch(entry.file, downloader=downloader))
-    # In this order: errors of requests are OSErrors, and some are ValueErrors as well.
+    # The order matters: errors of requests are OSErrors, and some are ValueErrors as well.
     except requests.RequestException as error:
         raise DataError(
             f"{entry.file} must come whole from {entry.url}, got {type(error).__name__} in each "
@@ -172,10 +172,10 @@ def _download(entry: Entry, report: Report | None) -> Path:
 
 
 def _stream(url: str, path: str, _pooch: object, *, limit: int, report: Report | None) -> None:
-    """Write what an address gives to a file.
+    """Download an address to a file.
 
-    Pooch's own downloader leaves the connection open after an error, and reads without end from a
-    server that sends without end.
+    Pooch's own downloader leaves the connection open after an error, and never stops reading from a
+    server that never stops sending.
     """
     import requests
 
@@ -193,7 +193,7 @@ def _stream(url: str, path: str, _pooch: object, *, limit: int, report: Report |
 
 @contextlib.contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep pooch from a line per file: progress and errors say it better."""
+    """Suppress pooch's line per file: our progress and errors replace it."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:

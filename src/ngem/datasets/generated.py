@@ -1,12 +1,32 @@
-"""Data sets that are drawn from a density we know."""
+"""Data sets that are drawn from known densities."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 
+class Sample(NamedTuple):
+    """Features and targets."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+#: Earlier names of `Sample`.
+TwoSinusoids = Sample
+InverseSine = Sample
+
+
+class Regression(NamedTuple):
+    """Features and targets, and the mean log density of the targets under the true density."""
+
+    x: np.ndarray
+    y: np.ndarray
+    true_log_density: float
+
+
 class TwoGaussians(NamedTuple):
-    """Points from two Gaussians in the plane and the density they come from."""
+    """Points from two Gaussians in the plane, and the parameters of their density."""
 
     points: np.ndarray
     weights: np.ndarray
@@ -19,8 +39,8 @@ def two_gaussians(
 ) -> TwoGaussians:
     """Return the paper's first synthetic example (Sec. 4.1): two well-separated Gaussians.
 
-    Centres at +-(4, 4) with standard deviation 0.7, which the paper does not state. Each Gaussian
-    gives exactly its share of the points.
+    Centers at +-(4, 4) with standard deviation 0.7, which the paper does not state. Each Gaussian
+    gives exactly its weight times the number of points.
     """
     rng = np.random.default_rng(seed)
     means = np.array([[-4.0, -4.0], [4.0, 4.0]])
@@ -30,20 +50,13 @@ def two_gaussians(
     return TwoGaussians(points, np.array(weights), means, 0.7)
 
 
-class TwoSinusoids(NamedTuple):
-    """Features and targets on two crossing sine waves."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-
 def two_sinusoids(
     n_points: int = 2000,
     *,
     weights: tuple[float, float] = (0.5, 0.5),
     noise: float = 0.1,
     seed: int = 0,
-) -> TwoSinusoids:
+) -> Sample:
     """Return the paper's second synthetic example (Sec. 4.1).
 
     x ~ U(0, 4 pi) and y = pi sin(x) or pi sin(x + pi), plus Gaussian noise. The paper's N(0, 0.1)
@@ -53,34 +66,19 @@ def two_sinusoids(
     x = rng.uniform(0, 4 * np.pi, (n_points, 1))
     first = round(n_points * weights[0])
     sign = np.repeat([1.0, -1.0], [first, n_points - first])[:, None]
-    return TwoSinusoids(x, np.pi * sign * np.sin(x) + noise * rng.standard_normal(x.shape))
+    return Sample(x, np.pi * sign * np.sin(x) + noise * rng.standard_normal(x.shape))
 
 
-class InverseSine(NamedTuple):
-    """Features and targets on an S-shaped curve: up to three targets for a feature."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-
-def inverse_sine(n_points: int = 1000, *, noise: float = 0.1, seed: int = 0) -> InverseSine:
+def inverse_sine(n_points: int = 1000, *, noise: float = 0.1, seed: int = 0) -> Sample:
     """Return Bishop's inverse problem (Mixture Density Networks, 1994).
 
-    y ~ U(0, 1) and x = y + 0.3 sin(2 pi y) + U(-noise, noise). The way back from x to y has
-    several answers, and their mean is none of them.
+    y ~ U(0, 1) and x = y + 0.3 sin(2 pi y) + U(-noise, noise). The inverse has up to three
+    answers y for one x, and their mean is not one of them.
     """
     rng = np.random.default_rng(seed)
     y = rng.uniform(0, 1, (n_points, 1))
     x = y + 0.3 * np.sin(2 * np.pi * y) + rng.uniform(-noise, noise, y.shape)
-    return InverseSine(x, y)
-
-
-class Regression(NamedTuple):
-    """Features and targets, and the mean log density of the targets under the truth."""
-
-    x: np.ndarray
-    y: np.ndarray
-    true_log_density: float
+    return Sample(x, y)
 
 
 def signed_sine(
@@ -110,39 +108,39 @@ def changing_noise(n_points: int = 1000, *, seed: int = 0) -> Regression:
 def two_link_arm(n_points: int = 2000, *, noise: float = 0.05, seed: int = 0) -> Regression:
     """Return hand positions of an arm with two links of length 1, and its two joint angles.
 
-    The elbow bends either way with equal chance, so that each position has two answers; angles are
-    measured with Gaussian noise.
+    The elbow bends either way with equal probability, so each position has two answers. Angles have
+    Gaussian noise.
     """
     rng = np.random.default_rng(seed)
     shoulder = rng.uniform(-np.pi / 4, np.pi / 4, n_points)
     elbow = rng.uniform(np.pi / 6, 5 * np.pi / 6, n_points)
-    # Seen from the hand, (shoulder, elbow) and (shoulder + elbow, -elbow) are the same.
-    ways = np.stack([[shoulder, elbow], [shoulder + elbow, -elbow]])
+    # (shoulder, elbow) and (shoulder + elbow, -elbow) reach the same position.
+    solutions = np.stack([[shoulder, elbow], [shoulder + elbow, -elbow]])
     picked = rng.integers(2, size=n_points)
     x = np.stack(
         [np.cos(shoulder) + np.cos(shoulder + elbow), np.sin(shoulder) + np.sin(shoulder + elbow)],
         axis=-1,
     )
-    angles = np.moveaxis(ways, -1, 0)
+    angles = np.moveaxis(solutions, -1, 0)
     y = angles[np.arange(n_points), picked] + noise * rng.standard_normal((n_points, 2))
-    each = _log_normal(y[:, None], angles, noise).sum(axis=-1) + np.log(0.5)
-    return Regression(x, y, float(np.mean(np.logaddexp(each[:, 0], each[:, 1]))))
+    joint = _log_normal(y[:, None], angles, noise).sum(axis=-1) + np.log(0.5)
+    return Regression(x, y, float(np.mean(np.logaddexp(joint[:, 0], joint[:, 1]))))
 
 
 def switching_maps(
     n_points: int = 2000, *, dim: int = 20, noise: float = 0.1, seed: int = 0
 ) -> Regression:
-    """Return targets of many columns from one of three linear maps, whose chances depend on x."""
+    """Return targets of many columns from one of three linear maps, with probabilities from x."""
     fixed = np.random.default_rng(2602)  # the maps are the task, the same for every draw
-    maps, leaning = fixed.standard_normal((3, 2, dim)), fixed.standard_normal((2, 3))
+    maps, gates = fixed.standard_normal((3, 2, dim)), fixed.standard_normal((2, 3))
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n_points, 2))
-    logits = x @ leaning
-    log_chance = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
-    picked = (log_chance + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    logits = x @ gates
+    log_weights = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    picked = (log_weights + rng.gumbel(size=logits.shape)).argmax(axis=1)
     means = np.einsum("ni,kid->nkd", x, maps)
     y = means[np.arange(n_points), picked] + noise * rng.standard_normal((n_points, dim))
-    joint = log_chance + _log_normal(y[:, None], means, noise).sum(axis=-1)
+    joint = log_weights + _log_normal(y[:, None], means, noise).sum(axis=-1)
     return Regression(x, y, float(np.mean(np.logaddexp.reduce(joint, axis=1))))
 
 

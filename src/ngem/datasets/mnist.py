@@ -14,7 +14,7 @@ _PREFIX = {"train": "train", "test": "t10k"}
 def load_mnist(
     part: Literal["train", "test"] = "train",
 ) -> tuple[UInt8[np.ndarray, "batch 784"], Int[np.ndarray, " batch"]]:
-    """Return images, one row of 28 x 28 grey values from 0 to 255 each, and their digits."""
+    """Return images, one row of 28 x 28 gray values from 0 to 255 each, and their digits."""
     if part not in _PREFIX:
         raise ValueError(f"part must be 'train' or 'test', got {part!r}.")
     images, labels = (_read(file) for file in part_files(part))

@@ -7,7 +7,7 @@ from jaxtyping import Int
 
 
 class RandomSplit(NamedTuple):
-    """Row numbers to train on, to choose by and to test on."""
+    """Row numbers for training, validation and test."""
 
     train: Int[np.ndarray, " train"]
     validation: Int[np.ndarray, " validation"]
@@ -19,25 +19,25 @@ def random_split(
 ) -> RandomSplit:
     """Return a random partition of the rows; the same seed gives the same one.
 
-    The rows to test on depend on the seed alone, not on `validation`.
+    The test rows depend on the seed and on `test`, not on `validation`.
 
     Args:
-        n_rows: How many rows there are.
-        seed: Of the shuffle.
-        test: Share of all rows to test on, rounded to whole rows.
-        validation: Share of all rows to choose by, rounded to whole rows.
+        n_rows: Number of rows.
+        seed: Seed of the shuffle.
+        test: Fraction of all rows for the test, rounded to whole rows.
+        validation: Fraction of all rows for validation, rounded to whole rows.
     """
     if not (0 <= test < 1 and 0 <= validation < 1 and test + validation < 1):
         raise ValueError(
-            "test and validation must be shares from 0 up to less than 1 that leave some rows to "
-            f"train on, got test={test} and validation={validation}; for a fifth pass 0.2."
+            "test and validation must be fractions from 0 to below 1 that leave rows for training, "
+            f"got test={test} and validation={validation}; for a fifth pass 0.2."
         )
     order = np.random.default_rng(seed).permutation(n_rows)
     n_test, n_validation = round(n_rows * test), round(n_rows * validation)
     if n_test + n_validation >= n_rows:
         raise ValueError(
-            f"n_rows must leave at least one row to train on, got {n_rows} rows of which {n_test} "
-            f"are to test on and {n_validation} to choose by; take smaller shares."
+            f"n_rows must leave at least one row for training, got {n_rows} rows with {n_test} "
+            f"for the test and {n_validation} for validation; take smaller fractions."
         )
     return RandomSplit(
         train=order[n_test + n_validation :],

@@ -1,4 +1,4 @@
-"""The UCI regression sets with the splits that publications share."""
+"""The UCI regression sets with the splits that publications use."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,24 +18,24 @@ class Table(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Row numbers to train on and to test on."""
+    """Row numbers for training and test."""
 
     train: Int[np.ndarray, " train"]
     test: Int[np.ndarray, " test"]
 
 
 class Source(NamedTuple):
-    """Where a set lies and what its columns are: features first, then targets.
+    """The files and columns of a set: features first, then targets.
 
     Attributes:
         folder: Its directory below `uci/`.
-        rows: How many there are.
-        features: How many columns come before the targets.
+        rows: Number of rows.
+        features: Number of feature columns.
         targets: Names of the target columns.
-        standard: How many of them the usual task predicts.
-        splits: How many published splits there are.
-        file: Its table.
-        train_files: Whether the splits list rows to train on, too.
+        standard: Number of targets in the usual task, the first ones.
+        splits: Number of published splits.
+        file: Name of its table.
+        train_files: Whether files list the training rows of a split, beside the test rows.
     """
 
     folder: str
@@ -71,10 +71,10 @@ def load_uci(name: str, *, targets: Sequence[str] | None = None) -> Table:
 
     Args:
         name: One of `SOURCES`.
-        targets: Names of target columns, such as ["cooling"]; those of the usual task if None.
+        targets: Names of target columns, such as ["cooling"]; None for the usual task.
 
     Raises:
-        DataError: If its file is damaged or cannot be had.
+        DataError: If its file is damaged or cannot be downloaded.
     """
     source = _source(name)
     chosen = source.targets[: source.standard] if targets is None else targets
@@ -90,9 +90,9 @@ def is_here(name: str) -> bool:
 
 
 def uci_splits(name: str) -> list[Split]:
-    """Return the published splits: 20 of them, 5 for protein, nine rows in ten to train on.
+    """Return the published splits: 20 of them, 5 for protein, with nine tenths for training.
 
-    They are those of Gal and Ghahramani (2016), which many papers since have used.
+    They are those of Gal and Ghahramani (2016), which many later papers use.
     """
     source = _source(name)
     return [_split(source, index) for index in range(source.splits)]
@@ -115,7 +115,7 @@ def _split(source: Source, index: int) -> Split:
     test = _read_rows(source, "test", index)
     if source.train_files:
         return Split(_read_rows(source, "train", index), test)
-    # Lists of tens of thousands of rows are not kept where the test rows imply them.
+    # The test rows imply the training rows, so there are no files for these long lists.
     return Split(np.setdiff1d(np.arange(source.rows), test), test)
 
 

@@ -1,1 +1,1 @@
-"""The paper's experiments."""
+"""The paper's experiments as TOML files; `reproduce.reproduce` is the command."""

@@ -1,6 +1,6 @@
 """Inverse MNIST (Sec. 4.3, Table 9): the density of images given their label.
 
-There are ten conditions, so the network runs on ten rows whatever the batch: `training` sees to it.
+There are ten conditions, so `training` runs the network on ten rows, whatever the batch size.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LABELS = 10
 
 @dataclass(frozen=True)
 class Settings:
-    """Table 9, and what it leaves open.
+    """Table 9, and settings that it leaves open.
 
     Attributes:
         components: Numbers of components.
@@ -31,11 +31,11 @@ class Settings:
         seeds: Seeds of networks and batches.
         epochs: Passes over the training images.
         batch_size: Images per step.
-        learning_rate: Of Adam, constant.
-        hidden_sizes: Of the one network.
-        scale_floor: Least standard deviation of a pixel in [0, 1]; without a floor the density of
-            border pixels, which never vary, is unbounded.
-        rows: Training images, None for all.
+        learning_rate: Learning rate of Adam, constant.
+        hidden_sizes: Hidden layers of the network.
+        scale_floor: Smallest standard deviation of a pixel in [0, 1]. Without it the density of
+            border pixels, which never vary, has no bound.
+        rows: Number of training images, 0 for all.
     """
 
     components: list[int]
@@ -60,7 +60,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return likelihoods, entropy and, for the first seed, what the components look like."""
+    """Return likelihoods, entropy and, for the first seed, images of the components."""
     key = jax.random.key(unit["seed"])
     network = mixture_mlp(
         LABELS,

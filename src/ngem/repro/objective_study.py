@@ -1,4 +1,4 @@
-"""Which objective wins: many tasks, every method with the same choices, made on validation rows."""
+"""Which objective wins: many tasks, the same grid for every method, chosen on validation rows."""
 
 import itertools
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from .store import Unit, rounded
 from .two_gaussians import true_density
 
 
-class Rows(NamedTuple):
-    """Features and targets of a task in its own units, and what is known about the truth.
+class TaskData(NamedTuple):
+    """Features and targets of a task in its own units, with the truth as far as it is known.
 
     Attributes:
         x: Features.
         y: Targets.
-        split: Row numbers to train on, to choose by and to test on.
+        split: Row numbers for training, validation and test.
         true_nll: Negative log-likelihood of the true density on the test rows, if known.
-        true_weight: Weight of the heavier of two components, where each has one of the network's.
+        true_weight: Weight of the heavier of two components, if known.
     """
 
     x: np.ndarray
@@ -43,24 +43,24 @@ class Task:
     """A problem.
 
     Attributes:
-        rows: From a seed to data.
+        rows: Function from a seed to data.
         n_components: Components of the mixture, often more than the truth has.
-        hidden_sizes: Of the network.
+        hidden_sizes: Hidden layers of the network.
     """
 
-    rows: Callable[[int], Rows]
+    rows: Callable[[int], TaskData]
     n_components: int
     hidden_sizes: tuple[int, ...] = (128, 128)
 
 
 def _drawn(
     make: Callable[..., Any], n_train: int, true_weight: float | None = None, **settings: Any
-) -> Callable[[int], Rows]:
-    """Return a task from a generator of data: validation and test rows are fresh draws."""
+) -> Callable[[int], TaskData]:
+    """Return a task from a generator: training, validation and test rows are separate draws."""
 
-    def rows(seed: int) -> Rows:
+    def rows(seed: int) -> TaskData:
         sizes = {"train": n_train, "validation": n_train // 5, "test": 5000}
-        # Draws of different purposes never share a seed.
+        # No two draws share a seed.
         parts = [
             make(size, seed=1000 * seed + number, **settings)
             for number, size in enumerate(sizes.values())
@@ -69,24 +69,18 @@ def _drawn(
         split = datasets.RandomSplit(*(np.arange(a, b) for a, b in itertools.pairwise(ends)))
         truth = getattr(parts[2], "true_log_density", None)
         x, y = (np.concatenate([getattr(part, name) for part in parts]) for name in "xy")
-        return Rows(x, y, split, None if truth is None else -truth, true_weight)
+        return TaskData(x, y, split, None if truth is None else -truth, true_weight)
 
     return rows
 
 
-class _Known(NamedTuple):
-    x: np.ndarray
-    y: np.ndarray
-    true_log_density: float
-
-
-def _two_gaussians(n_points: int, *, weight: float, seed: int) -> _Known:
+def _two_gaussians(n_points: int, *, weight: float, seed: int) -> datasets.Regression:
     data = datasets.two_gaussians(n_points, weights=(weight, 1 - weight), seed=seed)
     truth = true_density(data).log_prob(jnp.asarray(data.points))
-    return _Known(np.zeros((n_points, 1)), data.points, float(truth.mean()))
+    return datasets.Regression(np.zeros((n_points, 1)), data.points, float(truth.mean()))
 
 
-def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> _Known:
+def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> datasets.Regression:
     noise = 0.1
     x, y = datasets.two_sinusoids(n_points, weights=(weight, 1 - weight), noise=noise, seed=seed)
     waves = np.pi * np.sin(x)[..., None] * np.array([[1.0], [-1.0]])
@@ -95,27 +89,27 @@ def _two_sinusoids(n_points: int, *, weight: float, seed: int) -> _Known:
         waves,
         np.full_like(waves, noise),
     )
-    return _Known(x, y, float(truth.log_prob(jnp.asarray(y)).mean()))
+    return datasets.Regression(x, y, float(truth.log_prob(jnp.asarray(y)).mean()))
 
 
-def _table(name: str, at_most: int = 10_000) -> Callable[[int], Rows]:
-    """Return a UCI set; of a large one, a random part that the seed chooses."""
+def _table(name: str, at_most: int = 10_000) -> Callable[[int], TaskData]:
+    """Return a UCI set, or a random part of a large one."""
 
-    def rows(seed: int) -> Rows:
+    def rows(seed: int) -> TaskData:
         table = datasets.load_uci(name)
         kept = np.random.default_rng(seed).permutation(len(table.x))[:at_most]
         split = datasets.random_split(len(kept), seed, test=0.2, validation=0.1)
-        return Rows(table.x[kept], table.y[kept], split)
+        return TaskData(table.x[kept], table.y[kept], split)
 
     return rows
 
 
-def _images(at_most: int = 6000) -> Callable[[int], Rows]:
-    def rows(seed: int) -> Rows:
+def _images(at_most: int = 6000) -> Callable[[int], TaskData]:
+    def rows(seed: int) -> TaskData:
         images, labels = datasets.load_mnist("train")
         kept = np.random.default_rng(seed).permutation(len(images))[:at_most]
         split = datasets.random_split(at_most, seed, test=0.2, validation=0.1)
-        return Rows(np.eye(10)[labels[kept]], images[kept] / 255, split)
+        return TaskData(np.eye(10)[labels[kept]], images[kept] / 255, split)
 
     return rows
 
@@ -160,20 +154,20 @@ TASKS: dict[str, Task] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The study.
+    """The grid of the study.
 
     Attributes:
         tasks: Names of tasks, keys of `TASKS`.
-        methods: By name: objective, and for "ngem" power ("auto", or start, end and share of
+        methods: By name: objective, and for "ngem" power ("auto", or start, end and fraction of
             training), logits_rule, damping, coordinates, flattening; init "random" or "k-means".
         learning_rates: Grid for every method.
-        stress_rate: A rate no one would choose, to see who diverges; 0 for no such run.
+        stress_rate: A rate that is too large, to see which methods diverge; 0 for no such run.
         weight_decays: Grid for every method, without dropout.
-        dropouts: More of the same grid, without weight decay.
-        seeds: Of data, networks and batches.
-        steps: Updates of a run, in whole epochs.
+        dropouts: Further points of the grid, without weight decay.
+        seeds: Seeds of data, networks and batches.
+        steps: Updates of a run, rounded up to whole epochs.
         batch_size: Rows per step.
-        scale_floor: Least scale of a standardised target.
+        scale_floor: Smallest scale of a standardized target.
     """
 
     tasks: list[str]
@@ -189,7 +183,7 @@ class Settings:
 
 
 def units(settings: Settings) -> list[Unit]:
-    """Return one unit for each task, seed and method; the grid is within."""
+    """Return one unit for each task, seed and method; a unit runs the whole grid."""
     return [
         {"task": task, "method": method, "seed": seed}
         for task in settings.tasks
@@ -199,14 +193,14 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return every point of the grid, and test scores of the one that validation rows chose."""
+    """Return every point of the grid, and test scores of the point that validation rows chose."""
     task, method = TASKS[unit["task"]], settings.methods[unit["method"]]
     rows = task.rows(unit["seed"])
-    parts, log_spread = standardised(rows)
+    parts, log_volume = standardized(rows)
     epochs = -(-settings.steps // -(-len(parts[0].y) // settings.batch_size))
 
     def fit(rate: float, decay: float, dropout: float, epochs: int) -> training.FitResult | str:
-        """Return a fit, or why it could not go on."""
+        """Return a fit, or the reason for its divergence."""
         try:
             return training.fit(
                 _network(settings, task, method, parts[0], unit["seed"], dropout),
@@ -222,9 +216,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
             return str(error)[:200]
 
     grid, best = [], None
-    regularisers = [(decay, 0.0) for decay in settings.weight_decays]
-    regularisers += [(0.0, dropout) for dropout in settings.dropouts]
-    for rate, (decay, dropout) in itertools.product(settings.learning_rates, regularisers):
+    regularizers = [(decay, 0.0) for decay in settings.weight_decays]
+    regularizers += [(0.0, dropout) for dropout in settings.dropouts]
+    for rate, (decay, dropout) in itertools.product(settings.learning_rates, regularizers):
         point = {"learning_rate": rate, "weight_decay": decay, "dropout": dropout}
         fitted = fit(rate, decay, dropout, epochs)
         if isinstance(fitted, str):
@@ -253,9 +247,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     mixture = training.apply(fitted.network, parts[2].rows)
     result |= {
         **point,
-        # In the task's units, so that truth and methods compare.
-        "test_nll": rounded(float(training.mean_nll(fitted.network, parts[2])) + log_spread),
-        "train_nll": rounded(final + log_spread),
+        # In the task's units, like the NLL of the true density.
+        "test_nll": rounded(float(training.mean_nll(fitted.network, parts[2])) + log_volume),
+        "train_nll": rounded(final + log_volume),
         "crps": rounded(mean_crps(mixture, parts[2].y)) if mixture.dim <= 2 else None,
         "targets": mixture.dim,
         "entropy": rounded(float(jnp.mean(mixture.weight_entropy()))),
@@ -263,17 +257,17 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         "weight_error": None
         if rows.true_weight is None
         else rounded(float(jnp.mean(jnp.max(mixture.weights, axis=-1))) - rows.true_weight),
-        "curve": rounded(fitted.history.train[:: max(1, epochs // 100)] + log_spread),
+        "curve": rounded(fitted.history.train[:: max(1, epochs // 100)] + log_volume),
         "best_epoch": fitted.best_epoch,
         "epochs": epochs,
     }
     return result
 
 
-def standardised(rows: Rows) -> tuple[list[training.Data], float]:
-    """Return data with training rows of mean 0 and variance 1, and the log volume of a unit.
+def standardized(rows: TaskData) -> tuple[list[training.Data], float]:
+    """Return data scaled to mean 0 and variance 1 on training rows, and the log volume of a unit.
 
-    Images stay as they are, in [0, 1].
+    Images keep their range [0, 1].
     """
     columns = rows.y.shape[1]
     targets = no_scaling(columns) if columns > 100 else fit_scaling(rows.y[rows.split.train])

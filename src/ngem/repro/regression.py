@@ -1,4 +1,4 @@
-"""Regression on UCI sets (Sec. 4.4, Tables 5 and 10): optimizers and objectives side by side."""
+"""Regression on UCI sets (Sec. 4.4, Tables 5 and 10): optimizers and objectives compared."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -19,18 +19,18 @@ from .store import Unit, rounded
 
 @dataclass(frozen=True)
 class Settings:
-    """Table 10, and what it leaves open.
+    """Table 10, and settings that it leaves open.
 
     Attributes:
         datasets: Names of UCI sets, each with its learning rate, epochs and batch size.
         optimizers: Names of optimizers, each with all of `objectives`.
-        objectives: Names of objectives of mixtures.
-        single: Objectives of one Gaussian, with Adam.
+        objectives: Names of objectives for mixtures.
+        single: Names of objectives for one Gaussian, with Adam.
         n_components: Components of a mixture.
         seeds: Seeds of split, network and batches.
-        test_fraction: Share of rows to test on.
-        separate: Whether weights and Gaussians have networks of their own.
-        epochs_at_most: Cuts training short.
+        test_fraction: Fraction of rows to test on.
+        separate: Whether weights and Gaussians have separate networks.
+        epochs_at_most: Largest number of epochs, for short budgets.
     """
 
     datasets: dict[str, dict[str, Any]]
@@ -44,7 +44,7 @@ class Settings:
     epochs_at_most: int
 
 
-class Rows(NamedTuple):
+class SplitData(NamedTuple):
     """Features and targets of one split, each column scaled to [0, 1] by its training rows."""
 
     train: training.Data
@@ -64,7 +64,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return test scores and the train likelihood at the end of training, or why it diverged."""
+    """Return test scores and train NLL at the end of training, or the reason for divergence."""
     rows = scaled_rows(unit["dataset"], unit["seed"], settings.test_fraction)
     single = unit["objective"] in settings.single
     network = make_network(
@@ -95,7 +95,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     }
 
 
-def make_network(rows: Rows, seed: int, *, n_components: int, separate: bool) -> MixtureNetwork:
+def make_network(
+    rows: SplitData, seed: int, *, n_components: int, separate: bool
+) -> MixtureNetwork:
     """Return a network of Table 10: two hidden layers of 128."""
     return mixture_mlp(
         rows.train.x.shape[1],
@@ -108,7 +110,7 @@ def make_network(rows: Rows, seed: int, *, n_components: int, separate: bool) ->
 
 def fit(
     network: MixtureNetwork,
-    rows: Rows,
+    rows: SplitData,
     *,
     objective: str,
     optimizer: str = "adam",
@@ -135,8 +137,8 @@ def fit(
 
 
 @cache
-def scaled_rows(name: str, seed: int, test_fraction: float) -> Rows:
-    """Return a random split, every column brought to [0, 1] by what the training rows span."""
+def scaled_rows(name: str, seed: int, test_fraction: float) -> SplitData:
+    """Return a random split with every column scaled to [0, 1] by the range of training rows."""
     table = load_uci(name)
     split = random_split(len(table.x), seed, test=test_fraction)
     parts = []
@@ -144,21 +146,21 @@ def scaled_rows(name: str, seed: int, test_fraction: float) -> Rows:
         low, high = values[split.train].min(axis=0), values[split.train].max(axis=0)
         parts.append((values - low) / np.where(high > low, high - low, 1.0))
     x, y = (jnp.asarray(part, jnp.float32) for part in parts)
-    return Rows(*(training.Data(x[rows], y[rows]) for rows in (split.train, split.test)))
+    return SplitData(*(training.Data(x[rows], y[rows]) for rows in (split.train, split.test)))
 
 
 def scores(mixture: Mixture, y: Float[Array, "batch dim"]) -> dict[str, float]:
-    """Return scores of predictions; those of one column are averaged over columns."""
+    """Return scores of predictions; scores of a single column are averaged over columns."""
     error = mixture.mean() - y
-    apart = jnp.mean((mixture.components.mean - y[:, None]) ** 2, axis=-1)
+    squared = jnp.mean((mixture.components.mean - y[:, None]) ** 2, axis=-1)
     covered = []
     for d in range(mixture.dim):
         low, high = (mixture.marginal(d).quantile(q) for q in (0.05, 0.95))
         covered.append(jnp.mean((y[:, d] >= low) & (y[:, d] <= high)))
     return {
         "nll": float(-jnp.mean(mixture.log_prob(y))),
-        # The paper's: for each row the component nearest to the target.
-        "nearest_rmse": float(jnp.mean(jnp.sqrt(jnp.min(apart, axis=1)))),
+        # As in the paper: each row takes the component nearest to its target.
+        "nearest_rmse": float(jnp.mean(jnp.sqrt(jnp.min(squared, axis=1)))),
         "rmse": float(jnp.sqrt(jnp.mean(error**2))),
         "crps": mean_crps(mixture, y),
         "coverage90": float(np.mean(covered)),

@@ -1,4 +1,4 @@
-"""Runs of experiments: side by side, kept as they come, continued where they stopped."""
+"""Runs of experiments: in parallel, saved one by one, continued after an interruption."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from .spec import Spec, make_settings
 from .store import Results, Unit
 
 #: Modules of this package that make runs. Each has `Settings`, `units(settings)` and
-#: `run(settings, unit)`; one that measures time has `ALONE = True` and runs by itself.
+#: `run(settings, unit)`. One that measures time has `ALONE = True`: its runs are not parallel.
 EXPERIMENTS = (
     "inverse_mnist",
     "objective_study",
@@ -41,26 +41,26 @@ def experiment(name: str) -> ModuleType:
 def run(
     spec: Spec, out: Path, *, workers: int = 2, report: Report = lambda done, total: None
 ) -> Results:
-    """Return the results of a spec, making only the runs that are not there yet.
+    """Return the results of a spec, after making the runs that are missing.
 
     Args:
         spec: What to run.
-        out: Directory of all results; a spec's own lie in `out/<id>`.
-        workers: Runs at a time, where the experiment does not measure time.
-        report: Told how many runs of how many are done.
+        out: Directory of all results; those of a spec are in `out/<id>`.
+        workers: Runs at a time, unless the experiment measures time.
+        report: Called with the numbers of finished runs and of all runs.
     """
     module = experiment(spec.experiment)
     settings = make_settings(module.Settings, f"{spec.runs}.toml [settings]", spec.settings)
     results = Results(out / spec.runs / "results.json", settings=spec.settings, budget=spec.budget)
     units = module.units(settings)
-    waiting = [unit for unit in units if not results.has(unit)]
-    report(len(units) - len(waiting), len(units))
-    # To start processes takes longer than all runs of a smoke test.
-    alone = getattr(module, "ALONE", False) or len(waiting) < 2 or spec.budget == "smoke"
+    missing = [unit for unit in units if not results.has(unit)]
+    report(len(units) - len(missing), len(units))
+    # Starting processes takes longer than all runs of a smoke test.
+    alone = getattr(module, "ALONE", False) or len(missing) < 2 or spec.budget == "smoke"
     with _pool(1 if alone else workers) as pool:
-        futures = {pool.submit(_timed, spec.experiment, settings, unit): unit for unit in waiting}
+        futures = {pool.submit(_timed, spec.experiment, settings, unit): unit for unit in missing}
         for future in as_completed(futures):
-            # Whatever goes wrong in a run ends the experiment, after the runs under way.
+            # An error in a run ends the experiment; runs in progress still finish.
             results.add(futures[future], *future.result())
             report(len(results.runs), len(units))
     return results
@@ -73,13 +73,13 @@ def _timed(name: str, settings: Any, unit: Unit) -> tuple[dict[str, Any], float]
 
 @contextmanager
 def _pool(workers: int) -> Iterator[Executor]:
-    """Give processes of one thread each: XLA's own threads gain nothing on small networks."""
+    """Yield a pool of processes with one thread each: XLA's threads do not help small networks."""
     if workers == 1:
         pool = ThreadPoolExecutor(1)
     else:
-        # JAX has threads of its own, so its processes are started afresh, never forked.
-        fresh = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_one_thread)
+        # JAX starts threads, and a forked process with threads can deadlock: spawn.
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_one_thread)
     with pool:
         try:
             yield pool
@@ -89,5 +89,5 @@ def _pool(workers: int) -> Iterator[Executor]:
 
 
 def _one_thread() -> None:
-    """Leave this process one thread: read when XLA first runs something, not when imported."""
+    """Limit this process to one thread; XLA reads the variable when it first runs something."""
     os.environ["NPROC"] = "1"

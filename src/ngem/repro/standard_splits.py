@@ -1,4 +1,4 @@
-"""All nine UCI sets on their published splits, with early stopping: comparable with other work."""
+"""Nine UCI sets on their published splits with early stopping, to compare with other work."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,16 +18,16 @@ from .store import Unit, rounded
 
 @dataclass(frozen=True)
 class Settings:
-    """How every set is learned.
+    """How every set is fitted.
 
     Attributes:
         datasets: Names of UCI sets with one target.
         objectives: Names of objectives; "beta-nll" has one Gaussian, as its authors use it.
-        learning_rates: Of Adam, the best on validation rows is taken, for each objective alike.
+        learning_rates: Learning rates of Adam; validation rows choose one for each objective.
         n_components: Components of a mixture.
-        splits: Number of published splits to use at most.
-        max_epochs: Passes over the rows at most.
-        steps_at_most: Steps at most, which is fewer passes over large sets.
+        splits: Largest number of published splits to use.
+        max_epochs: Largest number of epochs.
+        steps_at_most: Largest number of steps, which means fewer epochs on large sets.
         patience: Epochs without improvement before stopping.
         batch_size: Rows per step.
     """
@@ -56,7 +56,7 @@ def units(settings: Settings) -> list[Unit]:
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     """Return test scores of the learning rate and epoch that validation rows chose.
 
-    Everything is standardised by training rows; likelihood, RMSE and CRPS are in the set's units.
+    Columns are standardized by training rows; likelihood, RMSE and CRPS are in the set's units.
     """
     table, split = load_uci(unit["dataset"]), uci_splits(unit["dataset"])[unit["seed"]]
     targets = fit_scaling(table.y[split.train])
@@ -92,12 +92,12 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         if best is None or float(fitted.state.best_loss) < float(best.state.best_loss):
             best, chosen = fitted, rate
     assert best is not None
-    found = scores(training.apply(best.network, test.x), test.y)
-    found["nll"] += targets.log_volume
+    measured = scores(training.apply(best.network, test.x), test.y)
+    measured["nll"] += targets.log_volume
     for name in ("nearest_rmse", "rmse", "crps"):
-        found[name] *= float(targets.scale[0])
+        measured[name] *= float(targets.scale[0])
     return {
-        **{name: rounded(value) for name, value in found.items()},
+        **{name: rounded(value) for name, value in measured.items()},
         "learning_rate": chosen,
         "best_epoch": best.best_epoch,
         "skipped": best.skipped,

@@ -1,4 +1,4 @@
-"""Results on disk: written after every run, so that an interrupted experiment goes on."""
+"""Results on disk: written after every run, so that an interrupted experiment can continue."""
 
 import json
 import threading
@@ -10,13 +10,17 @@ import jax
 
 from .. import __version__, _files
 
+#: What one run is about, such as its objective, learning rate and seed.
 Unit = dict[str, Any]
+
+#: A unit and its result in one dictionary.
+Run = dict[str, Any]
 
 
 class Results:
     """The runs of one spec in one JSON file.
 
-    A file of other settings is neither continued nor replaced: hours of work may be in it.
+    A file with other settings is neither continued nor replaced: it may hold hours of work.
     """
 
     def __init__(self, path: Path, *, settings: Mapping[str, Any], budget: str):
@@ -29,20 +33,20 @@ class Results:
         }
         self.runs: list[dict[str, Any]] = []
         if path.exists():
-            found = json.loads(path.read_text())
-            if any(found.get(key) != self._head[key] for key in ("budget", "settings")):
+            saved = json.loads(path.read_text())
+            if any(saved.get(key) != self._head[key] for key in ("budget", "settings")):
                 raise ValueError(
-                    f"{path} must hold runs of the same settings to be continued, found other ones "
-                    f"(budget {found.get('budget')}); choose another directory or delete it."
+                    f"{path} must hold runs of the same settings to be continued, got other ones "
+                    f"(budget {saved.get('budget')}); choose another directory or delete it."
                 )
-            self.runs = found["runs"]
+            self.runs = saved["runs"]
 
     def has(self, unit: Unit) -> bool:
         """Return whether a run is already there."""
         return any(run["unit"] == unit for run in self.runs)
 
     def add(self, unit: Unit, result: Mapping[str, Any], seconds: float) -> None:
-        """Keep a run."""
+        """Add a run and write the file."""
         with self._lock:
             self.runs.append({"unit": unit, "seconds": round(seconds, 2), "result": result})
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,22 +54,42 @@ class Results:
             head = json.dumps(self._head, indent=1).removesuffix("\n}")
             _files.replace(self.path, f'{head},\n "runs": [\n{lines}\n]}}\n'.encode())
 
-    def select(self, **where: Any) -> list[dict[str, Any]]:
-        """Return results whose unit has these values, in the order of seeds."""
+    def select(self, **where: Any) -> list[Run]:
+        """Return the runs whose unit has these values, in the order of seeds."""
+        return [{**run["unit"], **run["result"]} for run in self._chosen(where)]
+
+    def pairs(self, against: Mapping[str, Any], **where: Any) -> list[tuple[Run, Run]]:
+        """Return each run beside the run whose unit differs from it only by `against`."""
+        chosen = self._chosen(where)
+        partners = [self.select(**{**run["unit"], **against}) for run in chosen]
+        return [
+            ({**run["unit"], **run["result"]}, partner)
+            for run, (partner,) in zip(chosen, partners, strict=True)
+        ]
+
+    def unit_keys(self) -> set[str]:
+        """Return the names of all values that units have."""
+        return {key for run in self.runs for key in run["unit"]}
+
+    def knows(self, score: str) -> bool:
+        """Return whether any run has a score or a value of the unit with this name."""
+        return any(score in run["result"] or score in run["unit"] for run in self.runs)
+
+    def seconds(self) -> float:
+        """Return the total time of all runs."""
+        return sum(run["seconds"] for run in self.runs)
+
+    def _chosen(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
         chosen = [
             run
             for run in self.runs
             if all(run["unit"].get(key) == value for key, value in where.items())
         ]
-        return [run["result"] for run in sorted(chosen, key=lambda r: r["unit"].get("seed", 0))]
-
-    def seconds(self) -> float:
-        """Return the time that all runs took together."""
-        return sum(run["seconds"] for run in self.runs)
+        return sorted(chosen, key=lambda run: run["unit"].get("seed", 0))
 
 
 def rounded(values: Any, digits: int = 5) -> Any:
-    """Return numbers as lists that are short to write."""
+    """Return numbers with few significant digits, arrays as lists, for JSON."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, list):

@@ -1,7 +1,7 @@
 """Two-Gaussians (Sec. 4.1, Table 7): a mixture without a network, learned one point at a time.
 
-Settings that the paper leaves open: centres at +-(4, 4), standard deviation 0.7; the scales are
-learned as they are, not through exp, and start at 2; logits start at 0 and means at N(0, 1).
+Settings that the paper leaves open: centers at +-(4, 4), standard deviation 0.7; the scales are
+learned directly, not through exp, and start at 2; logits start at 0 and means at N(0, 1).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from ..mixture import Mixture, gaussian_mixture
 from ..objectives import NGEM, NLL, OBJECTIVES, AbstractObjective
 from .store import Unit, rounded
 
-#: Learned directly, a scale could step below zero; it is held at or above this.
+#: A scale that is learned directly could step below zero; it is clipped at this value.
 SCALE_FLOOR = 1e-3
 
 
@@ -30,11 +30,11 @@ class Settings:
 
     Attributes:
         objectives: Names of objectives.
-        learning_rates: Of SGD.
+        learning_rates: Learning rates of SGD.
         seeds: Seeds of initial means and of the order of points.
         epochs: Passes over the points, one point a step.
         n_points: Points in all.
-        weights: Share of the first Gaussian.
+        weights: Weight of the first Gaussian, one run for each.
     """
 
     objectives: list[str]
@@ -46,7 +46,7 @@ class Settings:
 
 
 def units(settings: Settings) -> list[Unit]:
-    """Return one unit for each objective, learning rate and true weight, all seeds within."""
+    """Return one unit for each objective, learning rate and true weight; a unit has all seeds."""
     return [
         {"objective": objective, "learning_rate": rate, "weight": weight}
         for weight in settings.weights
@@ -57,8 +57,8 @@ def units(settings: Settings) -> list[Unit]:
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     """Return what all seeds learned."""
-    share = unit["weight"]
-    data = two_gaussians(settings.n_points, weights=(share, 1 - share))
+    weight = unit["weight"]
+    data = two_gaussians(settings.n_points, weights=(weight, 1 - weight))
     trained = train(
         data,
         _objective(unit["objective"]),
@@ -90,18 +90,18 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 
 
 def _objective(name: str) -> AbstractObjective:
-    """Return an objective; a scale is learned as it is here, so it is its own coordinate."""
+    """Return an objective; scales are learned directly here, so they are the coordinates."""
     return NGEM(coordinates="scale") if name == "ngem" else OBJECTIVES[name]
 
 
 def true_density(data: TwoGaussians) -> Mixture:
-    """Return the density that the points come from."""
+    """Return the density that the points are drawn from."""
     scale = np.full_like(data.means, data.scale)
     return gaussian_mixture(np.log(data.weights), data.means, scale)
 
 
 def best_nll(data: TwoGaussians) -> float:
-    """Return the likelihood's optimum, where each component has its own points' moments."""
+    """Return the lowest NLL: each component has the moments of its own points."""
     halves = [data.points[data.points[:, 0] * sign > 0] for sign in (-1, 1)]
     mixture = gaussian_mixture(
         np.log([len(half) / len(data.points) for half in halves]),
@@ -124,7 +124,7 @@ class Run(NamedTuple):
         return np.asarray(self.mixture.weight_entropy())
 
     def iterations_to(self, nll: float) -> np.ndarray:
-        """Return when each seed first came to a likelihood to stay, infinity if it never did."""
+        """Return the iteration after which each seed stays below an NLL, infinity if never."""
         above = self.nll > nll
         last_above = self.nll.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)
         stays = np.where(above.any(axis=1), last_above + 1, 0)
@@ -132,9 +132,9 @@ class Run(NamedTuple):
 
 
 def initial_mixture(key: PRNGKeyArray, n_components: int = 2) -> Mixture:
-    """Return equal weights, means from N(0, 1) and wide scales."""
+    """Return equal weights, means from N(0, 1) and scales of 2."""
     mean = jax.random.normal(key, (n_components, 2))
-    return Mixture(jnp.zeros_like(mean[:, 0]), LocationScale(mean, jnp.full_like(mean, 2.0)))
+    return gaussian_mixture(jnp.zeros_like(mean[:, 0]), mean, jnp.full_like(mean, 2.0))
 
 
 def train(
@@ -169,20 +169,27 @@ def _measure(
     return nll[:, None], mixture.components.mean[:, None]
 
 
-# The learning rate is an argument of the program, which all of them share.
+# The learning rate is an argument, so that all rates share one program.
 @partial(jax.jit, static_argnums=(0, 1))
 @partial(jax.vmap, in_axes=(None, None, None, None, 0, 0))
-def _epochs(objective, log_every, points, rate, mixture, key):
-    """Let SGD visit every point once in random order, logging every few steps, for each seed."""
+def _epochs(
+    objective: AbstractObjective,
+    log_every: int,
+    points: Float[Array, "batch 2"],
+    rate: Float[Array, ""],
+    mixture: Mixture,
+    key: PRNGKeyArray,
+) -> tuple[Mixture, tuple[Array, Array]]:
+    """Run one epoch of SGD for each seed, one point a step, logging every few steps."""
 
-    def step(mixture, point):
+    def step(mixture: Mixture, point: Array) -> tuple[Mixture, None]:
         grads = jax.grad(objective)(mixture, point[None])
         mixture = jax.tree.map(lambda leaf, grad: leaf - rate * grad, mixture, grads)
         scale = jnp.maximum(mixture.components.scale, SCALE_FLOOR)
         components = mixture.components._replace(scale=scale)
         return Mixture(mixture.logits, components, mixture.family), None
 
-    def chunk(mixture, batch):
+    def chunk(mixture: Mixture, batch: Array) -> tuple[Mixture, tuple[Array, Array]]:
         mixture, _ = jax.lax.scan(step, mixture, batch)
         return mixture, (NLL()(mixture, points), mixture.components.mean)
 

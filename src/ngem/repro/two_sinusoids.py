@@ -1,8 +1,8 @@
 """Two-Sinusoids (Sec. 4.1, Table 8): a mixture density network on two crossing sine waves.
 
 Settings that the paper leaves open: the noise's standard deviation is 0.1, the scale is exp of a
-raw output, and the learning rate is constant. Whether features and targets are standardised, and
-whether weights and Gaussians have networks of their own, is a setting.
+raw output, and the learning rate is constant. Settings say whether features and targets
+are standardized and whether weights and Gaussians have separate networks.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import training
-from ..datasets import TwoSinusoids, two_sinusoids
+from ..datasets import Sample, two_sinusoids
 from ..mixture import Mixture
 from ..nn import mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective
@@ -31,17 +31,18 @@ def curve_stride(epochs: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """Table 8, and what it leaves open.
+    """Table 8, and settings that it leaves open.
 
     Attributes:
         objectives: Names of objectives.
-        learning_rates: Of Adam.
+        learning_rates: Learning rates of Adam.
         seeds: Seeds of networks and batches.
         epochs: Passes over the points.
         n_points: Points in all.
-        weights: Share of the first sine wave.
-        standardise: Whether x and y have mean 0 and standard deviation 1.
-        separate: Whether weights and Gaussians have networks of their own.
+        weights: Weight of the first sine wave, one run for each.
+        standardise: Whether x and y have mean 0 and standard deviation 1. Saved results have this
+            spelling.
+        separate: Whether weights and Gaussians have separate networks.
     """
 
     objectives: list[str]
@@ -66,16 +67,16 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return what one seed learned, and for the first seed its components along x."""
-    share = unit["weight"]
-    data = two_sinusoids(settings.n_points, weights=(share, 1 - share))
+    """Return what one seed learned, and for the first two seeds the components along x."""
+    weight = unit["weight"]
+    data = two_sinusoids(settings.n_points, weights=(weight, 1 - weight))
     trained = train(
         data,
         OBJECTIVES[unit["objective"]],
         learning_rate=unit["learning_rate"],
         seeds=[unit["seed"]],
         max_epochs=settings.epochs,
-        standardised=settings.standardise,
+        standardized=settings.standardise,
         separate=settings.separate,
     )
     result = {
@@ -97,15 +98,15 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     return result
 
 
-def _first_weight(data: TwoSinusoids, trained: "Run") -> float:
-    """Return the mean weight of the component that follows the first wave, where waves are apart.
+def _first_weight(data: Sample, trained: "Run") -> float:
+    """Return the mean weight of the component nearest to the first wave, where waves are apart.
 
-    Which component follows which wave may change where the waves cross.
+    The nearest component may change where the waves cross.
     """
     mixture = trained.predict(0)
     first = np.pi * np.sin(data.x)
-    shift, spread = (data.y.mean(), data.y.std()) if trained.standardised else (0.0, 1.0)
-    distance = np.abs(np.asarray(mixture.components.mean)[..., 0] - (first - shift) / spread)
+    shift, scale = (data.y.mean(), data.y.std()) if trained.standardized else (0.0, 1.0)
+    distance = np.abs(np.asarray(mixture.components.mean)[..., 0] - (first - shift) / scale)
     weights = np.asarray(mixture.weights)[np.arange(len(first)), distance.argmin(axis=1)]
     return float(weights[np.abs(np.sin(data.x[:, 0])) > 0.3].mean())
 
@@ -116,7 +117,7 @@ class Run(NamedTuple):
     results: list[training.FitResult]
     x: Float[Array, "batch 1"]
     y: Float[Array, "batch 1"]
-    standardised: bool
+    standardized: bool
 
     def nll(self) -> np.ndarray:
         """Return each seed's negative log-likelihood over all points."""
@@ -139,19 +140,19 @@ class Run(NamedTuple):
 
 
 def train(
-    data: TwoSinusoids,
+    data: Sample,
     objective: AbstractObjective,
     *,
     learning_rate: float = 1e-3,
     seeds: Sequence[int] = (1, 2, 3, 4, 5),
     max_epochs: int = 1000,
-    standardised: bool = True,
+    standardized: bool = True,
     separate: bool = False,
     **settings: Any,
 ) -> Run:
     """Return what Adam with batches of 128 learns with K = 2 and four hidden layers of 128."""
-    arrange = standardise if standardised else np.asarray
-    x, y = (jnp.asarray(arrange(values), float) for values in data)
+    prepare = standardize if standardized else np.asarray
+    x, y = (jnp.asarray(prepare(values), float) for values in data)
     keys = [jax.random.key(seed) for seed in seeds]
     networks = [
         mixture_mlp(1, 1, key=key, n_components=2, hidden_sizes=HIDDEN_SIZES, separate=separate)
@@ -167,9 +168,9 @@ def train(
         max_epochs=max_epochs,
         **settings,
     )
-    return Run(results, x, y, standardised)
+    return Run(results, x, y, standardized)
 
 
-def standardise(values: np.ndarray) -> np.ndarray:
+def standardize(values: np.ndarray) -> np.ndarray:
     """Return values with mean 0 and standard deviation 1 in each column."""
     return (values - values.mean(axis=0)) / values.std(axis=0)

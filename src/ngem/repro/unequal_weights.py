@@ -1,4 +1,4 @@
-"""True weights that are not equal, which the paper never tries: who recovers them."""
+"""Unequal true weights, which the paper does not try: which objectives recover them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return the weight that was learned for the heavier part, likelihood and entropy."""
+    """Return the learned weight of the heavier component, likelihood and entropy."""
     if unit["task"] == "two_gaussians":
         result = two_gaussians.run(two_gaussians.Settings(**settings.two_gaussians), unit)
     else:

@@ -1,4 +1,4 @@
-"""Wall-clock of 10^4 updates (Sec. 4.4, Table 6): objectives take turns on a machine left alone."""
+"""Wall-clock time of 10^4 updates (Sec. 4.4, Table 6): objectives take turns, nothing else runs."""
 
 import time
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from . import regression
 from .store import Unit, rounded
 
-#: Runs one after the other, since a neighbour would be measured, too.
+#: Runs one after the other: a parallel run would change the times.
 ALONE = True
 
 
@@ -19,9 +19,9 @@ class Settings:
         datasets: Names of UCI sets, each with its learning rate and batch size.
         objectives: Names of objectives.
         repeats: How often each is measured.
-        updates: Updates of a measurement, rounded up to whole epochs and reckoned back.
+        updates: Updates of a measurement. Whole epochs are run, and their time is scaled.
         n_components: Components of the mixture.
-        separate: Whether weights and Gaussians have networks of their own.
+        separate: Whether weights and Gaussians have separate networks.
     """
 
     datasets: dict[str, dict[str, Any]]
@@ -42,7 +42,7 @@ def units(settings: Settings) -> list[Unit]:
 
 
 def run(settings: Settings, unit: Unit) -> dict[str, Any]:
-    """Return seconds for the updates of each objective, programs already compiled."""
+    """Return the seconds of each objective, without compilation."""
     rows = regression.scaled_rows(unit["dataset"], 1, 0.2)
     chosen = settings.datasets[unit["dataset"]]
     steps = -(-len(rows.train.y) // chosen["batch_size"])
@@ -50,14 +50,14 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     network = regression.make_network(
         rows, 1, n_components=settings.n_components, separate=settings.separate
     )
-    # Whoever is first or last is another one each time.
+    # Rotate the order, so that no objective is always first.
     order = settings.objectives[unit["repeat"] % len(settings.objectives) :]
     order += settings.objectives[: unit["repeat"] % len(settings.objectives)]
     seconds = {}
     for objective in order:
-        for passes in (1, epochs):
+        for passes in (1, epochs):  # the first compiles, the second is kept
             started = time.perf_counter()
             regression.fit(network, rows, objective=objective, epochs=passes, **chosen)
             seconds[objective] = time.perf_counter() - started
-    share = settings.updates / (epochs * steps)
-    return {name: rounded(value * share) for name, value in seconds.items()}
+    fraction = settings.updates / (epochs * steps)
+    return {name: rounded(value * fraction) for name, value in seconds.items()}

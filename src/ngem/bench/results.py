@@ -1,4 +1,4 @@
-"""The table of all rows: run, printed, saved as JSON, shown again, drawn."""
+"""Saved tables of `ngem bench`: JSON files, their Markdown and their pictures."""
 
 import importlib.metadata
 import json
@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from .. import __version__
-from .._console import markdown, progress_bar
+from .._console import markdown
 from .._machine import available_cores
-from .measure import Figure, measure
-from .rows import ROWS, choose
-from .workers import Local, Processes
+from .measure import Figure
+from .rows import ROWS
 
 #: Packages whose versions matter to a figure.
 PACKAGES = (
@@ -37,42 +35,8 @@ PACKAGES = (
 COLUMNS = ("row", "target", "median", "quartiles", "met", "parts and notes")
 
 
-def bench(
-    names: list[str], *, smoke: bool, out: Path | None, console: Console, keep: bool = False
-) -> bool:
-    """Measure rows, print and save their table; return whether all went well.
-
-    Args:
-        names: Rows or groups, all if empty.
-        smoke: Whether to go through tiny shapes only.
-        out: File for the table.
-        console: Where to print.
-        keep: Whether rows of that file that are not measured now stay in it.
-    """
-    rows = choose(names, smoke=smoke)
-    facts = machine()
-    earlier = _earlier(out, facts, smoke=smoke) if keep else []
-    pool = Local() if smoke else Processes()
-    figures: list[Figure] = []
-    with progress_bar(console, "rows", disable=not console.is_terminal) as progress:
-        task = progress.add_task("bench", total=len(rows))
-        try:
-            for row in rows:
-                progress.update(task, description=row.name)
-                figures.append(measure(row, pool, smoke=smoke))
-                progress.advance(task)
-                if out is not None:  # after each row, so that a long run is never lost
-                    save(out, figures, facts, smoke=smoke, earlier=earlier)
-        finally:
-            pool.close()
-    console.print(_rich([figure.as_dict() for figure in figures]))
-    if out is not None and draw_growth(load(out), out.with_suffix(".png")):
-        console.print(f"growth drawn in {out.with_suffix('.png')}")
-    return not any(figure.failed for figure in figures)
-
-
 def machine() -> dict[str, Any]:
-    """Return what of the machine bears on speed, without names or places."""
+    """Return the facts of this machine that matter for speed, without names or paths."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": available_cores(),
@@ -92,7 +56,7 @@ def save(
     smoke: bool = False,
     earlier: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Write the table with versions and facts of the machine, rows in their usual order."""
+    """Write the table with versions and facts of the machine, rows in the order of `ROWS`."""
     rows = {row["name"]: row for row in [*earlier, *(figure.as_dict() for figure in figures)]}
     order = {row.name: place for place, row in enumerate(ROWS)}
     report = {
@@ -115,27 +79,27 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _earlier(path: Path | None, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
+def earlier_rows(path: Path | None, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
     """Return the rows of a saved table, if they were measured under the same conditions."""
     if path is None:
         raise ValueError(
-            "--keep needs a saved table to keep rows of, got no --out; name its file by --out."
+            "--keep needs a saved table whose rows to keep, got no --out; name its file with --out."
         )
     if not path.exists():
         return []
-    found = load(path)
+    table = load(path)
     differing = [
         name
         for part, values in (("machine", facts), ("versions", _versions()))
         for name, value in values.items()
-        if name != "load_at_start" and found[part].get(name, value) != value
+        if name != "load_at_start" and table[part].get(name, value) != value
     ]
-    if differing or found["smoke"] != smoke:
+    if differing or table["smoke"] != smoke:
         raise ValueError(
             f"expected {path} to hold a table of this machine and these versions, got another "
-            f"{', '.join(differing) or 'kind of run'}; leave --keep out to measure all anew."
+            f"{', '.join(differing) or 'kind of run'}; leave --keep out to measure all rows."
         )
-    return found["rows"]
+    return table["rows"]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -170,7 +134,7 @@ def as_markdown(report: dict[str, Any]) -> str:
 
 
 def draw_growth(report: dict[str, Any], path: Path) -> bool:
-    """Draw time and memory against each size; return whether there was anything to draw."""
+    """Draw time and memory against each size; return False if there is nothing to draw."""
     curves: dict[str, dict[str, tuple[list[int], list[float], float]]] = {}
     for row in report["rows"]:
         if row["kind"] == "slope" and row["value"] is not None:
@@ -193,12 +157,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
     if row["value"] is None:
         return [row["name"], row["target"], "", "", "", more]
     verdict = {True: "yes", False: "no", None: ""}[row["met"]]
-    spread = f"{row['low']:.2f} to {row['high']:.2f}"
-    return [row["name"], row["target"], f"{row['value']:.2f}", spread, verdict, more]
+    quartiles = f"{row['low']:.2f} to {row['high']:.2f}"
+    return [row["name"], row["target"], f"{row['value']:.2f}", quartiles, verdict, more]
 
 
 def _amount(value: float, unit: str) -> str:
-    """Return a time or a size in a unit that suits it."""
+    """Return a time in a readable unit, or another number with its unit."""
     if unit != "s":
         return f"{value:.4g} {unit}".strip()
     for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
@@ -207,18 +171,19 @@ def _amount(value: float, unit: str) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
-def _rich(rows: Sequence[dict[str, Any]]) -> RichTable:
+def as_rich(rows: Sequence[dict[str, Any]]) -> RichTable:
+    """Return rows as a table for the terminal."""
     table = RichTable(title="ngem bench: medians and quartiles of ratios")
     for column in COLUMNS:
         table.add_column(column, overflow="fold")
-    colours = {True: "green", False: "red", None: ""}
+    colors = {True: "green", False: "red", None: ""}
     for row in rows:
-        table.add_row(*_cells(row), style=colours[row["met"]])
+        table.add_row(*_cells(row), style=colors[row["met"]])
     return table
 
 
 def _processor() -> str:
-    """Return the model of the processor, where the system tells."""
+    """Return the model of the processor if the system says it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -1,13 +1,9 @@
-"""Sets as files: shapes, statistics and splits are those of the published ones."""
-
-import shutil
+"""UCI sets: shapes, statistics and splits are those of the published files."""
 
 import numpy as np
 import pytest
 
-from ngem.datasets import DATA_NAMES, DataError, load_mnist, load_uci, local_path, uci_splits
-from ngem.datasets.catalogue import DATA_SETS
-from ngem.datasets.files import registry
+from ngem.datasets import load_uci, uci_splits
 from ngem.datasets.uci import SOURCES
 
 # Rows, features and, for each target, mean, standard deviation, least and greatest value, as taken
@@ -44,21 +40,6 @@ def statistics(y):
 
 def test_every_set_is_published():
     assert set(PUBLISHED) == set(SIZES) == set(SOURCES)
-    assert set(DATA_NAMES) == {*SOURCES, "mnist"}
-
-
-def test_registry_and_sets_name_the_same_files():
-    named = {file for data in DATA_SETS.values() for file in data.files}
-    assert named == set(registry())
-
-
-def test_registry_is_pinned():
-    for entry in registry().values():
-        assert entry.bytes > 0
-        assert len(bytes.fromhex(entry.sha256)) == 32
-        host, _, _, commit = entry.url.removeprefix("https://").split("/")[:4]
-        assert host == "raw.githubusercontent.com"
-        assert len(bytes.fromhex(commit)) == 20  # a commit, which cannot change, not a branch
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -95,49 +76,7 @@ def test_published_splits_partition_the_rows(name, data_dir):
     assert len({split.test.tobytes() for split in splits}) == len(splits)
 
 
-@pytest.mark.parametrize(
-    ("part", "mean", "std", "counts"),
-    [
-        ("train", 0.13066, 0.30811, [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]),
-        ("test", 0.13251, 0.31048, [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]),
-    ],
-)
-def test_mnist(part, mean, std, counts, data_dir):
-    images, digits = load_mnist(part)
-    assert images.shape == (sum(counts), 784)
-    assert images.dtype == np.uint8
-    assert images.flags.writeable
-    # Through the counts of the 256 values: the images as float64 would fill memory.
-    shares, value = np.bincount(images.ravel()) / images.size, np.arange(256) / 255
-    found = shares @ value
-    spread = np.sqrt(shares @ (value - found) ** 2)
-    np.testing.assert_allclose([found, spread], [mean, std], atol=6e-6)
-    np.testing.assert_array_equal(np.bincount(digits), counts)
-
-
 def test_unknown_names_are_refused():
     for load in (load_uci, uci_splits):
         with pytest.raises(ValueError, match=r"name must be one of kin8nm, .*, got 'boston'"):
             load("boston")
-    with pytest.raises(ValueError, match=r"in the registry.*got 'uci/boston\.txt'"):
-        local_path("uci/boston.txt")
-
-
-def test_a_damaged_file_of_the_users_is_refused_and_kept(data_dir, tmp_path, monkeypatch):
-    copy = tmp_path / "uci" / "yacht" / "data.txt"
-    copy.parent.mkdir(parents=True)
-    shutil.copy(data_dir / "uci/yacht/data.txt", copy)
-    monkeypatch.setenv("NGEM_DATA_DIR", str(tmp_path))
-    assert load_uci("yacht").x.shape == (308, 6)
-
-    content = copy.read_bytes().replace(b"0.568", b"0.569", 1)
-    copy.write_bytes(content)
-    with pytest.raises(DataError, match=r"data\.txt must have 11487 bytes with sha256 00df.*got"):
-        load_uci("yacht")
-    assert copy.read_bytes() == content
-
-
-def test_a_data_directory_that_is_none_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setenv("NGEM_DATA_DIR", str(tmp_path / "no"))
-    with pytest.raises(DataError, match="NGEM_DATA_DIR must name a directory"):
-        load_uci("yacht")

@@ -1,4 +1,4 @@
-"""What `ngem reproduce` prints and writes: tables beside the paper's, verdicts, pictures."""
+"""The command `ngem reproduce`: runs specs, prints and writes tables, verdicts and figures."""
 
 import json
 from collections.abc import Sequence
@@ -9,20 +9,12 @@ from rich.table import Table as RichTable
 
 from .. import _files
 from .._console import markdown, progress_bar
-from . import objective_tables, runner
+from . import runner
+from .claims import Claim, judge
+from .comparison import TABLES, Table
 from .figures import FIGURES
 from .spec import BUDGETS, Spec, ids, load
 from .store import Results
-from .tables import CLAIMS as OTHER_CLAIMS
-from .tables import TABLES as OTHER_TABLES
-from .tables import Claim, Table
-
-TABLES = {
-    **OTHER_TABLES,
-    "objectives": objective_tables.table,
-    "pruning": objective_tables.table,
-}
-CLAIMS = {**OTHER_CLAIMS, "objectives": objective_tables.claims}
 
 #: Where the repository keeps the results of the full budget.
 COMMITTED = Path("docs/results")
@@ -36,17 +28,18 @@ def reproduce(
     Args:
         names: Ids, or "all".
         budget: One of `BUDGETS`.
-        out: Directory of results; what is there is continued.
+        out: Directory of results; runs that are already there are kept.
         workers: Runs at a time.
         console: Where to print.
     """
     chosen = ids() if "all" in names else list(names)
-    specs = [load(name, budget) for name in chosen]  # a wrong name is told before hours of work
+    specs = [load(name, budget) for name in chosen]  # a wrong name fails before hours of work
     for spec in specs:
         console.print(f"\n[bold]{spec.id}[/bold]: {spec.title} (budget {budget})")
         results = _run(spec, out, workers, console)
         table = TABLES[spec.id](spec, results) if spec.id in TABLES else None
-        claims = CLAIMS[spec.id](spec, results) if spec.id in CLAIMS and _judged(spec) else []
+        # Runs of the smallest budget are too short for a verdict.
+        claims = judge(spec, results) if budget != BUDGETS[0] else []
         if table is not None:
             console.print(_rich(table))
         for claim in claims:
@@ -61,33 +54,39 @@ def write(
     """Write report.md, the figure and the verdicts of a spec; return the report's path."""
     folder = out / spec.id
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"# {spec.id}: {spec.title}", "", spec.reading, ""]
     if spec.id in FIGURES:
         FIGURES[spec.id](spec, results, folder / f"{spec.id}.png")
+    verdicts = {
+        "id": spec.id,
+        "budget": spec.budget,
+        "claims": [claim._asdict() for claim in claims],
+    }
+    _files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
+    _files.replace(folder / "report.md", as_markdown(spec, results, table, claims).encode())
+    return folder / "report.md"
+
+
+def as_markdown(spec: Spec, results: Results, table: Table | None, claims: list[Claim]) -> str:
+    """Return the report of a spec."""
+    lines = [f"# {spec.id}: {spec.title}", "", spec.reading, ""]
+    if spec.id in FIGURES:
         lines += [f"![{spec.title}]({spec.id}.png)", ""]
     if table is not None:
         lines += [*markdown(table), ""]
     if claims:
         rows = [["claim", "paper", "ours", "verdict"]]
-        rows += [[c.text, c.paper, c.ours, "holds" if c.holds else "fails"] for c in claims]
+        rows += [[c.text, c.paper, c.ours, _word(c.holds)] for c in claims]
         lines += [*markdown(rows), ""]
     own = "" if spec.runs == spec.id else f" It shows the runs of {spec.runs}."
-    lines += [
+    lines.append(
         f"Budget {spec.budget}: {len(results.runs)} runs, {results.seconds() / 60:.1f} minutes of "
-        f"one thread in all.{own} Repeat with `ngem reproduce {spec.id} --budget {spec.budget}`.",
-    ]
-    verdicts = {
-        "id": spec.id,
-        "budget": spec.budget,
-        "claims": [{**c._asdict(), "holds": bool(c.holds)} for c in claims],
-    }
-    _files.replace(folder / "claims.json", (json.dumps(verdicts, indent=1) + "\n").encode())
-    _files.replace(folder / "report.md", ("\n".join(lines) + "\n").encode())
-    return folder / "report.md"
+        f"one thread in all.{own} Repeat with `ngem reproduce {spec.id} --budget {spec.budget}`."
+    )
+    return "\n".join(lines) + "\n"
 
 
-def summarise(out: Path, console: Console) -> None:
-    """Print every claim that was judged, with its verdict."""
+def print_summary(out: Path, console: Console) -> None:
+    """Print every claim of saved reports with its verdict."""
     table = RichTable(title=f"claims judged in {out}", show_lines=True)
     for column in ("id", "claim", "paper", "ours", "verdict"):
         table.add_column(column)
@@ -97,25 +96,20 @@ def summarise(out: Path, console: Console) -> None:
 
 
 def summary(out: Path) -> list[list[str]]:
-    """Return id, claim, paper's figure, ours and verdict of every claim found."""
+    """Return id, claim, paper's figure, ours and verdict of every saved claim."""
     rows = []
     for name in ids():
         path = out / name / "claims.json"
         if path.exists():
             for claim in json.loads(path.read_text())["claims"]:
-                verdict = "holds" if claim["holds"] else "fails"
+                verdict = _word(claim["holds"])
                 rows.append([name, claim["text"], claim["paper"], claim["ours"], verdict])
     if not rows:
         raise ValueError(
-            f"{out} must hold results with verdicts, found none; run ngem reproduce all first, "
+            f"{out} must hold results with verdicts, got none; run ngem reproduce all first, "
             "with budget quick or full."
         )
     return rows
-
-
-def _judged(spec: Spec) -> bool:
-    """Return whether the budget is large enough for claims to mean anything."""
-    return spec.budget != BUDGETS[0]
 
 
 def _run(spec: Spec, out: Path, workers: int, console: Console) -> Results:
@@ -139,5 +133,10 @@ def _rich(table: Table) -> RichTable:
 
 
 def _verdict(claim: Claim) -> str:
-    word = "[green]holds[/green]" if claim.holds else "[red]fails[/red]"
+    color = "green" if claim.holds else "red"
+    word = f"[{color}]{_word(claim.holds)}[/{color}]"
     return f"{word}  {claim.text}\n       paper: {claim.paper}; ours: {claim.ours}"
+
+
+def _word(holds: bool) -> str:
+    return "holds" if holds else "fails"

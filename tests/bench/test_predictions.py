@@ -1,0 +1,33 @@
+"""Every side of `predict` answers the same question."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ngem.bench import predictions
+
+ROWS, COMPONENTS = 6, 4
+
+
+def by_scipy(question):
+    parts = predictions.draw(ROWS, COMPONENTS)
+    return [predictions.SCIPY[question](*row) for row in zip(*parts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("question", "single"), [("cdf", 1e-5), ("quantile", 1e-4), ("crps", 1e-4)]
+)
+def test_ours_and_scipy_agree_in_both_precisions(question, single):
+    answer, mixture, y = predictions.ours(question, ROWS, COMPONENTS)
+    expected = by_scipy(question)
+    np.testing.assert_allclose(answer(mixture, y), expected, rtol=1e-6)
+    mixture, y = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (mixture, y))
+    np.testing.assert_allclose(answer(mixture, y), expected, rtol=single)
+
+
+@pytest.mark.parametrize("question", ["cdf", "quantile"])
+def test_skpro_agrees_with_scipy(question):
+    pytest.importorskip("skpro", reason="skpro is not installed")
+    answers = np.asarray(predictions.skpro(question, ROWS, COMPONENTS)(), float)
+    np.testing.assert_allclose(answers.ravel(), by_scipy(question), rtol=1e-5)

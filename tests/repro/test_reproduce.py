@@ -1,0 +1,74 @@
+"""The command at its smoke budget, and the committed reports."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ngem.repro import reproduce, spec
+from ngem.repro.claims import judge
+from ngem.repro.comparison import TABLES
+from ngem.repro.figures import FIGURES
+from ngem.repro.store import Results
+
+
+@pytest.mark.parametrize("name", spec.ids())
+def test_committed_reports_follow_from_the_committed_runs(name, request):
+    """Tables and verdicts are computed anew, from runs that have the settings of the spec."""
+    root = request.config.rootpath / reproduce.COMMITTED
+    loaded = spec.load(name)
+    path = root / loaded.runs / "results.json"
+    saved = json.loads(path.read_text())
+    assert saved["budget"] == "full"
+    assert saved["settings"] == json.loads(json.dumps(loaded.settings))
+    results = Results(path, settings=loaded.settings, budget="full")
+    table = TABLES[name](loaded, results) if name in TABLES else None
+    report = reproduce.as_markdown(loaded, results, table, judge(loaded, results))
+    assert (root / name / "report.md").read_text() == report
+
+
+#: What shares runs or programs goes together; the groups take about the same time.
+GROUPS = {
+    "examples": "table1 table2 weights fig1 fig2 fig4 fig5 fig6 fig7",
+    "images": "table3 table4 table9 fig8 fig9 fig10 objectives pruning",
+    "regression": "table5 table6 uci",
+}
+
+
+def test_the_groups_hold_every_spec():
+    assert sorted(" ".join(GROUPS.values()).split()) == sorted(spec.ids())
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_smoke_budget(group, tmp_path, data_dir, hasty_compiler):
+    """`ngem reproduce ... --budget smoke`, as a user runs it."""
+    names = GROUPS[group].split()
+    program = "from ngem.cli import main; main()"
+    arguments = ["reproduce", *names, "--budget", "smoke", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name in names:
+        text = (tmp_path / name / "report.md").read_text()
+        assert re.search(r"Budget smoke: \d+ runs", text)
+        assert "| verdict |" not in text  # runs this short decide nothing
+        if name in FIGURES:
+            assert (tmp_path / name / f"{name}.png").stat().st_size > 5000
+
+
+def test_the_summary_shows_every_committed_claim(request):
+    rows = reproduce.summary(request.config.rootpath / reproduce.COMMITTED)
+    assert ["fig1", "Fig. 1", "holds"] in [[row[0], row[1][:6], row[4]] for row in rows]
+    assert {row[0] for row in rows} == {name for name in spec.ids() if spec.load(name).claims}
+
+
+def test_summary_without_results_says_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match="run ngem reproduce all first"):
+        reproduce.summary(tmp_path)
