@@ -1,17 +1,27 @@
-"""Optimizers as gradient transformations: SOAP and K-FAC, which optax has not, and a lean Adam."""
+"""Optimizers as optax gradient transformations: SOAP, K-FAC, a lean Adam, and a registry."""
 
 from .adam import adam
 from .kfac import KfacState, LayerStatistics, kfac, tapped_statistics
-from .registry import DEFAULT_LEARNING_RATES, DEFAULT_WEIGHT_DECAY, make_optimizer
+from .registry import (
+    DEFAULT_LEARNING_RATES,
+    DEFAULT_WEIGHT_DECAY,
+    OPTIMIZERS,
+    OptimizerSpec,
+    get_optimizer,
+    make_optimizer,
+)
 from .soap import SoapState, scale_by_soap, soap
 
 __all__ = [
     "DEFAULT_LEARNING_RATES",
     "DEFAULT_WEIGHT_DECAY",
+    "OPTIMIZERS",
     "KfacState",
     "LayerStatistics",
+    "OptimizerSpec",
     "SoapState",
     "adam",
+    "get_optimizer",
     "kfac",
     "make_optimizer",
     "scale_by_soap",
