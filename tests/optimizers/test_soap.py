@@ -59,10 +59,14 @@ def reference(grads, frequency, rotate, bases=None):
     return np.stack(updates)
 
 
-@pytest.mark.parametrize("frequency", [1, 7])
 @pytest.mark.parametrize(
-    ("shape", "limit", "rotate"),
-    [((4, 4), 4, (True, True)), ((3, 6), 5, (True, False)), ((6, 3), 5, (False, True))],
+    ("shape", "limit", "rotate", "frequency"),
+    [
+        ((4, 4), 4, (True, True), 1),
+        ((4, 4), 4, (True, True), 7),
+        ((3, 6), 5, (True, False), 1),
+        ((6, 3), 5, (False, True), 7),
+    ],
 )
 def test_agrees_with_dense_numpy(shape, limit, rotate, frequency):
     grads = gradients(60, shape)
@@ -87,8 +91,7 @@ def test_agrees_with_dense_numpy_where_the_first_basis_is_not_unique():
     np.testing.assert_allclose(updates, expected, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize(("dtype", "weight_decay"), [(jnp.float32, 0.0), (jnp.float64, 0.1)])
 def test_is_adam_where_nothing_rotates(dtype, weight_decay):
     """Vectors, scalars and 3-D arrays always; matrices with a limit of zero."""
     shapes = {"w": (3, 4), "b": (4,), "s": (), "t": (2, 3, 2)}
