@@ -248,7 +248,7 @@ def test_never_gives_nan(case, dtype):
     scale = {"huge": 1e8, "tiny": 1e-12, "zero": 0.0}.get(case, 1.0)
     if case == "duplicates":
         a, g = ([jnp.tile(v[:1], (6, 1)) for v in side] for side in (a, g))
-    if case == "dead":  # a layer whose units are all off: nothing comes in behind or goes out
+    if case == "dead":  # all units of a layer are off: no input to the next layer, no gradient
         a, g = [a[0], 0 * a[1]], [0 * g[0], g[1]]
     grads = jax.tree.map(lambda p: (scale * p).astype(dtype), grads)
     seen = [
@@ -278,7 +278,7 @@ def test_errors_say_what_to_do():
 
 
 def train_seeds():
-    """Three layers and three seeds under vmap in scan, of a size where batched solves hang."""
+    """Train three layers and three seeds under vmap in scan; batched solves hang at this size."""
     optimizer = kfac(1e-2, inverse_frequency=2)
     x = jax.random.normal(jax.random.key(1), (64, 8))
 
@@ -299,7 +299,7 @@ def train_seeds():
 
     run = lambda carry: jax.lax.scan(body, carry, None, length=20)[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 3)
-    # The step counter is batched here: carried into the vmap, not made within it.
+    # The step counter is batched here, because it enters the vmap as an argument.
     together = jax.jit(jax.vmap(run))(jax.jit(jax.vmap(start))(keys))[0]
     alone = jax.jit(lambda key: run(start(key))[0])(keys[2])
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):

@@ -1,4 +1,4 @@
-"""SOAP against a dense numpy account of it, against Adam, and its invariances."""
+"""SOAP against a dense numpy implementation, against Adam, and its invariances."""
 
 import functools as ft
 
@@ -76,7 +76,7 @@ def test_agrees_with_dense_numpy(shape, limit, rotate, frequency):
 
 
 def test_agrees_with_dense_numpy_where_the_first_basis_is_not_unique():
-    """One wide gradient leaves a null space, any basis of which will do: take ours."""
+    """One wide gradient leaves a null space with no unique basis, so the reference takes ours."""
     grads = gradients(60, (3, 6))
     optimizer = scale_by_soap(B1, B2, EPS, 3, 6)
     state, _ = stream(optimizer, jnp.asarray(grads[:1]))
@@ -158,7 +158,7 @@ def steps_to_solve(optimizer_of, rates, target=1e-6, steps=800):
 
 
 def test_solves_an_ill_conditioned_quadratic_in_fewer_steps_than_adam():
-    """To six digits: Adam soon finds the first two, along the axes that it happens to see."""
+    """To six digits; the first two are easy for Adam too."""
     rates = jnp.asarray([1e-2, 3e-2, 1e-1])
     ours = steps_to_solve(soap, rates)
     with jax.numpy_dtype_promotion("standard"):
@@ -203,7 +203,7 @@ def train_seeds():
 
     run = lambda carry: jax.lax.scan(body, carry, None, length=9)[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 5)
-    # The step counter is batched here: carried into the vmap, not made within it.
+    # The step counter is batched here, because it enters the vmap as an argument.
     together = jax.jit(jax.vmap(run))(jax.jit(jax.vmap(start))(keys))[0]
     alone = jax.jit(lambda key: run(start(key))[0])(keys[3])
     for a, b in zip(together, alone, strict=True):
