@@ -208,10 +208,10 @@ def test_several_targets_are_tested_together():
 def test_the_sampled_mass_is_that_of_scipys_mixture():
     model = fitted("two")
     x, y = (part[:4] for part in correlated(8, seed=3))
-    found = model.joint_region_mass(x, y, 4000, random_state=0)
+    masses = model.joint_region_mass(x, y, 4000, random_state=0)
     mixture = model.predict_distribution(x)
     weights, mean, factor = map(np.asarray, (mixture.weights, *mixture.components))
-    # No units change the mass, and with these scipy takes no covariance for a singular one.
+    # The mass does not depend on units; in these units scipy takes no covariance for singular.
     units = np.array([1e3, 1e-3])
     mean, factor, y = mean / units, factor / units[:, None], y / units
     rng = np.random.default_rng(0)
@@ -225,7 +225,7 @@ def test_the_sampled_mass_is_that_of_scipys_mixture():
 
         picks = rng.binomial(4000, weights[n, 0])
         draws = np.concatenate([parts[0].rvs(picks, rng), parts[1].rvs(4000 - picks, rng)])
-        assert found[n] == pytest.approx(np.mean(pdf(draws) >= pdf(y[n])), abs=0.045)
+        assert masses[n] == pytest.approx(np.mean(pdf(draws) >= pdf(y[n])), abs=0.045)
 
 
 # What is refused

@@ -124,9 +124,7 @@ COLUMNS = {"a": [1.0, 2.0], "b": ["x", "y"]}
     ids=["pandas", "polars", "dates", "categories", "numpy", "objects", "list"],
 )
 def test_tables_with_text_categories_or_dates_are_refused(table, place):
-    with pytest.raises(
-        ValueError, match=rf"X must hold numbers only, .* in {place}; encode it"
-    ):
+    with pytest.raises(ValueError, match=rf"X must hold numbers only, .* in {place}; encode it"):
         check_numeric("X", table, "encode it")
 
 
