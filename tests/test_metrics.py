@@ -1,4 +1,4 @@
-"""Scores and calibration against scipy, scoringrules and closed forms."""
+"""Scores and calibration against scipy, scoringrules, closed forms and simulation."""
 
 import math
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scoringrules
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import ngem
 from ngem import metrics
@@ -47,7 +47,7 @@ def test_nll_is_minus_the_log_density():
     np.testing.assert_allclose(metrics.nll(build(*PARTS), Y[:, None]), -np.log(density), rtol=1e-12)
 
 
-def test_one_density_does_for_all_rows():
+def test_one_density_may_serve_all_rows():
     one = ngem.gaussian_mixture([0.0], [[1.0, 2.0]], [[1.0, 3.0]])
     y = np.random.default_rng(0).normal(size=(7, 2))
     expected = -stats.norm.logpdf(y, [1.0, 2.0], [1.0, 3.0]).sum(axis=1)
@@ -73,32 +73,32 @@ def mean_norm(offset, scale):
 def true_energy(weights, mean, scale, y):
     """Return the energy score of one mixture whose components are equal in all directions."""
     error = sum(w * mean_norm(m - y, s) for w, m, s in zip(weights, mean, scale, strict=True))
-    spread = sum(
+    pairs = sum(
         weights[i] * weights[j] * mean_norm(mean[i] - mean[j], math.hypot(scale[i], scale[j]))
         for i in range(3)
         for j in range(3)
     )
-    return error - 0.5 * spread
+    return error - 0.5 * pairs
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-def test_the_energy_score_has_no_bias_and_repeats_itself(dim, monkeypatch):
+def test_the_energy_score_is_unbiased_and_repeatable(dim, monkeypatch):
     parts = [part[0] for part in random_parts(dim, seed=2)]
     y = np.full(dim, 0.7)
     expected = true_energy(*parts, y)
     one = build(*parts)
     if dim == 1:
         assert expected == pytest.approx(metrics.crps(one, y[None])[0], abs=1e-7)
-    # Two draws per row are as few as there can be; a biased estimate would be off by a half.
+    # Two samples per row are the fewest possible; a biased estimate would be off by a half.
     monkeypatch.setattr(metrics, "_BUDGET", 1000 * 2 * 3 * dim)
     rows = np.tile(y, (4500, 1))
-    found = metrics.energy_score(one, rows, n_samples=2, key=KEY)
-    assert found.shape == (4500,)
-    np.testing.assert_array_equal(metrics.energy_score(one, rows, n_samples=2, key=KEY), found)
-    assert not np.allclose(metrics.energy_score(one, rows, n_samples=2), found)
-    assert not np.any(found[1000:2000] == found[2000:3000]) or dim == 1  # blocks differ
-    error = found.std() / math.sqrt(len(found))
-    assert abs(found.mean() - expected) < 4 * error
+    scores = metrics.energy_score(one, rows, n_samples=2, key=KEY)
+    assert scores.shape == (4500,)
+    np.testing.assert_array_equal(metrics.energy_score(one, rows, n_samples=2, key=KEY), scores)
+    assert not np.allclose(metrics.energy_score(one, rows, n_samples=2), scores)
+    assert not np.any(scores[1000:2000] == scores[2000:3000]) or dim == 1  # blocks differ
+    error = scores.std() / math.sqrt(len(scores))
+    assert abs(scores.mean() - expected) < 4 * error
     assert error < 0.05 * expected
 
 
@@ -121,11 +121,11 @@ def test_the_interval_score_is_that_of_scoringrules_and_lowest_at_the_true_inter
     means = []
     for stretch in (0.8, 0.9, 1.0, 1.1, 1.25):
         low, high = (np.full(len(y), end * stretch) for end in true)
-        found = metrics.interval_score(np.stack([low, high], axis=1), y, 0.8)
+        scores = metrics.interval_score(np.stack([low, high], axis=1), y, 0.8)
         np.testing.assert_allclose(
-            found, scoringrules.interval_score(y, low, high, 0.2), rtol=1e-12
+            scores, scoringrules.interval_score(y, low, high, 0.2), rtol=1e-12
         )
-        means.append(found.mean())
+        means.append(scores.mean())
     assert np.argmin(means) == 2
 
 
@@ -148,12 +148,18 @@ def test_pit_is_the_distribution_function():
 
 
 @pytest.mark.parametrize(("n", "confidence"), [(1, 0.95), (7, 0.5), (250, 0.95), (100_000, 0.99)])
-def test_bands_are_scipys_binomial_quantiles(n, confidence):
-    tails = [0.5 - confidence / 2, 0.5 + confidence / 2]
+def test_bands_are_quantiles_of_the_binomial_distribution(n, confidence):
+    k = np.arange(n + 1)
+    log_choose = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
     for p in (1e-3, 0.05, 0.5, 0.93):
-        assert metrics.binomial_band(n, p, confidence) == tuple(stats.binom.ppf(tails, n, p))
+        at_most = np.cumsum(np.exp(log_choose + k * np.log(p) + (n - k) * np.log1p(-p)))
+        band = metrics.binomial_band(n, p, confidence)
+        for count, tail in zip(band, (0.5 - confidence / 2, 0.5 + confidence / 2), strict=True):
+            assert at_most[count] > tail - 1e-9
+            assert count == 0 or at_most[count - 1] < tail + 1e-9
     assert metrics.binomial_band(n, 0) == (0, 0)
     assert metrics.binomial_band(n, 1) == (n, n)
+    assert metrics.binomial_band(n, 0.5, 1) == (0, n)
 
 
 def test_reliability_counts():
@@ -170,20 +176,37 @@ def test_reliability_counts():
 
 def test_a_calibrated_model_lies_within_the_band_as_often_as_said():
     rng = np.random.default_rng(3)
-    found = [metrics.reliability(rng.random(300), confidence=0.9) for _ in range(400)]
-    inside = np.mean([(f.lower <= f.observed) & (f.observed <= f.upper) for f in found])
-    assert 0.89 < inside < 0.95  # at least 0.9, and counts are whole
+    curves = [metrics.reliability(rng.random(300), confidence=0.9) for _ in range(400)]
+    inside = np.mean([(c.lower <= c.observed) & (c.observed <= c.upper) for c in curves])
+    assert 0.89 < inside < 0.95  # at least 0.9, and counts are integers
 
 
-@pytest.mark.parametrize("n", [5, 20, 100, 2000])
-def test_the_uniformity_test_is_scipys(n):
+def largest_distance(values):
+    """The largest distance between the empirical distribution function and the diagonal."""
+    values = np.sort(values, axis=-1)
+    steps = np.arange(values.shape[-1] + 1) / values.shape[-1]
+    return np.max(np.maximum(steps[1:] - values, values - steps[:-1]), axis=-1)
+
+
+def test_the_uniformity_test_is_exact_for_one_row_and_for_two():
+    """P(D > d) is 2 (1 - d) for one row; for two rows it is 2 (1 - d)^2 from d = 1/2 on."""
+    for u in (0.01, 0.3, 0.6, 0.95):
+        distance = max(u, 1 - u)
+        assert metrics.pit_uniformity([u]) == pytest.approx((distance, 2 * (1 - distance)))
+    assert metrics.pit_uniformity([0.8, 0.9]) == pytest.approx((0.8, 2 * 0.2**2))
+    assert metrics.pit_uniformity([0.1, 0.6]) == pytest.approx((0.4, 1 - 2 * (0.8 - 0.5) ** 2))
+
+
+@pytest.mark.parametrize("n", [5, 20, 100])
+def test_p_values_are_the_frequencies_of_larger_distances(n):
     rng = np.random.default_rng(n)
-    for shape in (0.7, 1.0, 1.0, 1.3, 2.0):
+    by_chance = largest_distance(rng.random((40_000, n)))
+    for shape in (0.7, 1.0, 1.3, 2.0):
         values = rng.beta(shape, 1, n)
-        expected = stats.kstest(values, "uniform")
-        found = metrics.pit_uniformity(values)
-        assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
-        assert found.p_value == pytest.approx(expected.pvalue, abs=0.012)
+        distance, p_value = metrics.pit_uniformity(values)
+        assert distance == pytest.approx(largest_distance(values), rel=1e-12)
+        frequency = np.mean(by_chance >= distance)
+        assert p_value == pytest.approx(frequency, abs=4 * math.sqrt(0.25 / 40_000))
     even = metrics.pit_uniformity((np.arange(n) + 0.5) / n)
     assert even.p_value > 0.99
     assert metrics.pit_uniformity(np.full(n, 0.999)).p_value < 1e-3
@@ -225,5 +248,5 @@ def test_measures_of_one_column_refuse_several():
     grid = ngem.gaussian_mixture(
         jnp.zeros((2, 3, 1)), jnp.zeros((2, 3, 1, 1)), jnp.ones((2, 3, 1, 1))
     )
-    with pytest.raises(ValueError, match=r"one axis of rows, got \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"one axis of rows, got batch shape \(2, 3\)"):
         metrics.nll(grid, np.zeros((6, 1)))

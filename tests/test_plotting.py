@@ -1,4 +1,4 @@
-"""Pictures: what is drawn where, read from the artists and from the pixels."""
+"""Plots: what is drawn where, read from the artists and from the pixels."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,7 @@ MIXTURE = ngem.gaussian_mixture(np.log(np.tile([0.75, 0.25], (41, 1))), MEAN, SC
 
 
 class Canvas:
-    """Axes that fill the picture, and the colour at a place in them."""
+    """Axes that fill the figure, and the color at a point in them."""
 
     def __enter__(self):
         self._context = plotting.styled_figure(1, 1, (4, 4))
@@ -93,7 +93,7 @@ def test_a_pit_histogram_shows_what_sticks_out_of_the_band():
     extents = band.get_extents().transformed(canvas.ax.transData.inverted())
     assert (extents.y0, extents.y1) == pytest.approx((low, high))
     assert list(one.get_ydata()) == [1, 1]
-    np.testing.assert_allclose(first, inside, atol=0.06)  # a grid line may shine through
+    np.testing.assert_allclose(first, inside, atol=0.06)  # a grid line may be visible
     np.testing.assert_allclose(empty, 1.0, atol=0.02)
 
 

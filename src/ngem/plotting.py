@@ -1,4 +1,4 @@
-"""Pictures; matplotlib appears here only."""
+"""Plots. Only this module imports matplotlib."""
 
 import contextlib
 import io
@@ -10,6 +10,7 @@ from typing import Any, cast
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
+from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm, to_rgb
 from matplotlib.figure import Figure
@@ -18,16 +19,16 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from . import metrics
 from .mixture import Mixture
 
-#: One colour for a method in every picture, distinguishable without red-green vision.
+#: One color per method in all plots. Readers with red-green color blindness can tell them apart.
 COLORS = {"nll": "#4477aa", "ngem": "#cc3311", "ngem-listing": "#ddaa33", "sgem": "#66ccee"}
 
-#: Colours of components, likewise.
+#: Colors of components, chosen in the same way.
 _CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
 
-#: What a calibrated model does, visible on light pages and on dark ones.
+#: Style of the band of a calibrated model, visible on light and dark pages.
 _BAND: dict[str, Any] = {"color": "0.5", "alpha": 0.3, "lw": 0}
 
-#: Points along y of a heat map.
+#: Grid points along y of a heat map.
 _HEIGHT = 300
 
 STYLE: dict[str, Any] = {
@@ -67,14 +68,14 @@ def styled_figure(
     top: float = 1.0,
     **settings: Any,
 ) -> Iterator[tuple[Figure, np.ndarray]]:
-    """Give a figure in our style and its axes, always (rows, columns); draw within the context.
+    """Yield a figure in our style and its array of axes, (rows, columns); draw in the context.
 
     Args:
         rows: Rows of axes.
         columns: Columns of axes.
         size: Width and height in inches.
-        top: Share of the height that axes may use, where captions stand above them.
-        settings: Passed on to `Figure.subplots`.
+        top: Fraction of the height for the axes; the rest is for captions above them.
+        settings: Passed to `Figure.subplots`.
     """
     with mpl.rc_context(cast(Any, STYLE)):
         layout = ConstrainedLayoutEngine(rect=(0.01, 0, 0.98, top), hspace=0.08)
@@ -85,9 +86,9 @@ def styled_figure(
 def png(
     draw: Callable[[Axes], Any], size: tuple[float | int, float | int], *, dark: bool = False
 ) -> bytes:
-    """Return a drawing in our style as a PNG file, for a light page or a dark one.
+    """Return a plot in our style as a PNG file, for a light or a dark page.
 
-    Names of columns are shown as they are, dollar signs included.
+    Text is never parsed as a formula, because column names may contain dollar signs.
     """
     with (
         mpl.rc_context(cast(Any, {"text.parse_math": False} | (_DARK if dark else {}))),
@@ -100,21 +101,21 @@ def png(
 
 
 def caption(ax: Axes, text: str, height: float = 1.03) -> None:
-    """Write above the axes at their left edge."""
+    """Write text above the axes, at their left edge."""
     ax.text(0, height, text, transform=ax.transAxes, va="bottom").set_in_layout(False)
 
 
 def density_with_marginals(
     ax: Axes, mixture: Mixture, truth: Mixture, *, limit: float = 7.0
 ) -> list[Any]:
-    """Draw a density in the plane as a heat map with its two marginals beside it (Fig. 2)."""
+    """Draw a density in the plane as a heat map with its two marginals (Fig. 2)."""
     axis = np.linspace(-limit, limit, 201)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
     density = np.exp(np.asarray(mixture.log_prob(_like(mixture, grid))))
     extent = (-limit, limit, -limit, limit)
     image = ax.imshow(density, extent=extent, origin="lower", cmap="magma", aspect="equal")
-    centres = np.asarray(truth.components.mean)
-    stars = ax.plot(*centres.T, "*", color="white", markeredgecolor="black", markersize=11)
+    centers = np.asarray(truth.components.mean)
+    stars = ax.plot(*centers.T, "*", color="white", markeredgecolor="black", markersize=11)
     ax.set(xlabel="$y_1$", ylabel="$y_2$")
     ax.grid(visible=False)
     artists: list[Any] = [image, *stars]
@@ -148,11 +149,11 @@ def convergence(
     """Draw curves (seeds, logs) as mean and standard deviation over seeds (Figs. 4, 6)."""
     artists: list[Any] = []
     for number, (name, curve) in enumerate(curves.items()):
-        mean, spread = curve.mean(axis=0), curve.std(axis=0)
+        mean, std = curve.mean(axis=0), curve.std(axis=0)
         color = _color(name, number)
         artists += ax.plot(iterations, mean, color=color, label=name)
         artists.append(
-            ax.fill_between(iterations, mean - spread, mean + spread, color=color, alpha=0.2, lw=0)
+            ax.fill_between(iterations, mean - std, mean + std, color=color, alpha=0.2, lw=0)
         )
     if optimum is not None:
         artists.append(ax.axhline(optimum, color="black", lw=0.8, ls=":", label="optimum"))
@@ -165,18 +166,18 @@ def growth(
     curves: Mapping[str, Mapping[str, tuple[Sequence[float | int], Sequence[float | int], float]]],
     path: Path,
 ) -> None:
-    """Save what a step takes against each size, on logarithmic axes, with slopes in the legend.
+    """Save the cost of a step against each size, on logarithmic axes, with slopes in the legend.
 
     Args:
         curves: For each quantity ("time" in seconds, "memory" in bytes) and each size that was
-            varied: sizes, values and slope.
+            varied: the sizes, the values and the slope.
         path: PNG file.
     """
     units = {"time": "ms a step", "memory": "MB"}
     factors = {"time": 1e3, "memory": 2.0**-20}
     with styled_figure(1, len(curves), (4.2 * len(curves), 3.6)) as (figure, axes):
-        for ax, (what, found) in zip(axes[0], curves.items(), strict=True):
-            for (vary, (sizes, values, slope)), color in zip(found.items(), _CYCLE, strict=False):
+        for ax, (what, by_size) in zip(axes[0], curves.items(), strict=True):
+            for (vary, (sizes, values, slope)), color in zip(by_size.items(), _CYCLE, strict=False):
                 scaled = factors[what] * np.asarray(values, float)
                 ax.loglog(sizes, scaled, "o-", ms=3, color=color, label=f"{vary}: {slope:.2f}")
             ax.set(xlabel="size", ylabel=units[what], title=f"{what}, with slopes")
@@ -192,8 +193,8 @@ def differences(
     Args:
         ax: Where to draw.
         rows: Names, from top to bottom.
-        methods: For each method an array (rows, 2); NaN is left out.
-        linear: Up to here the axis is linear, beyond it logarithmic.
+        methods: An array (rows, 2) for each method. NaN entries are not drawn.
+        linear: The axis is linear up to this difference and logarithmic beyond it.
     """
     artists: list[Any] = []
     for number, (name, values) in enumerate(methods.items()):
@@ -208,25 +209,24 @@ def differences(
 
 
 def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
-    """Draw each component's mean ± std along x, as opaque as it has weight (Fig. 7).
+    """Draw each component's mean ± std along x; heavier components are more opaque (Fig. 7).
 
     Args:
         ax: Where to draw.
         x: Values of the feature, ascending.
-        mixture: The density at each of them, over one target column.
+        mixture: The density at each value of x, over one target column.
     """
     _check_path(x, mixture)
     artists: list[Any] = []
-    weights = np.asarray(mixture.weights)
+    weights = np.asarray(mixture.weights).mean(axis=0)
     means = np.asarray(mixture.components.mean)[..., 0]
-    spread = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
+    stds = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
     for k, color in zip(range(mixture.n_components), itertools.cycle(_CYCLE), strict=False):
-        low, high = means[:, k] - spread[:, k], means[:, k] + spread[:, k]
-        share = float(weights[:, k].mean())
-        alpha = 0.1 + 0.4 * share
-        artists.append(ax.fill_between(x, low, high, color=color, alpha=alpha, lw=0))
-        label = f"component {k + 1}, weight {share:.2f}"
-        artists += ax.plot(x, means[:, k], color=color, alpha=0.3 + 0.7 * share, label=label)
+        weight, mean, std = float(weights[k]), means[:, k], stds[:, k]
+        alpha = 0.1 + 0.4 * weight
+        artists.append(ax.fill_between(x, mean - std, mean + std, color=color, alpha=alpha, lw=0))
+        label = f"component {k + 1}, weight {weight:.2f}"
+        artists += ax.plot(x, mean, color=color, alpha=0.3 + 0.7 * weight, label=label)
     ax.legend(loc="upper right")
     return artists
 
@@ -234,7 +234,7 @@ def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
 def images_with_weights(
     ax: Axes, images: np.ndarray, weights: np.ndarray, *, gap: int = 2
 ) -> list[Any]:
-    """Draw square images of components in a row, the weight at each one's lower left (Fig. 8)."""
+    """Draw square images of components in a row, each with its weight (Fig. 8)."""
     side = round(images.shape[-1] ** 0.5)
     strip = np.ones((side, len(images) * (side + gap) - gap))
     for k, image in enumerate(images):
@@ -250,7 +250,7 @@ def images_with_weights(
 def compared_densities(
     ax: Axes, grid: np.ndarray, curves: Mapping[str, np.ndarray], *, mean: float
 ) -> list[Any]:
-    """Draw densities over one axis, with the mean that they share (Fig. 1)."""
+    """Draw densities over one axis, with the mean that they have in common (Fig. 1)."""
     artists: list[Any] = []
     for (name, curve), color in zip(curves.items(), itertools.cycle(_CYCLE), strict=False):
         artists += ax.plot(grid, curve, color=color, label=name)
@@ -274,9 +274,9 @@ def density_map(
     Args:
         ax: Where to draw.
         x: Values of the feature, ascending.
-        mixture: The density at each of them.
-        limits: Lowest and highest y; if None, those that leave out a thousandth at either end.
-        gamma: Colour goes with density ** gamma, so that faint branches beside sharp ones show.
+        mixture: The density at each value of x.
+        limits: Lowest and highest y. By default, the 0.001 and 0.999 quantiles.
+        gamma: The color shows density ** gamma; below 1 this makes faint branches visible.
     """
     _check_path(x, mixture)
     if limits is None:
@@ -285,7 +285,7 @@ def density_map(
     y = np.linspace(*limits, _HEIGHT)
     points = np.broadcast_to(y[:, None, None], (len(y), len(x), 1))
     density = np.exp(np.asarray(mixture.log_prob(_like(mixture, points))))
-    # Rasterised: as vectors, a quadrilateral for each cell would make files of megabytes.
+    # Rasterized, because a vector file with one polygon per cell takes megabytes.
     mesh = ax.pcolormesh(
         x, y, density, cmap="magma", norm=PowerNorm(gamma, vmin=0), rasterized=True
     )
@@ -302,18 +302,18 @@ def fan_chart(
     coverages: Sequence[float] = (0.5, 0.8, 0.95),
     color: str = COLORS["nll"],
 ) -> list[Any]:
-    """Draw the median along x, and equal-tailed intervals as bands, the widest the faintest.
+    """Draw the median along x, and equal-tailed intervals as bands, wider ones lighter.
 
     Args:
         ax: Where to draw.
         x: Values of the feature, ascending.
-        mixture: The density at each of them, over one target column.
+        mixture: The density at each value of x, over one target column.
         coverages: Probabilities of the bands.
-        color: Of median and bands.
+        color: Color of the median and the bands.
     """
     _check_path(x, mixture)
     artists: list[Any] = []
-    # Tints rather than transparency, so that a band looks as it does in the legend.
+    # Tints instead of transparency: a band then has the same color as in the legend.
     strengths = np.linspace(0.2, 0.6, len(coverages))
     for coverage, strength in zip(sorted(coverages, reverse=True), strengths, strict=True):
         ends = np.asarray(mixture.interval(coverage, "equal-tailed"))[:, 0]
@@ -323,7 +323,7 @@ def fan_chart(
         )
     median = np.asarray(mixture.quantile(0.5))
     artists += ax.plot(x, median, color=color, label="median")
-    ax.margins(y=0.12)  # room for the legend above the widest band
+    ax.margins(y=0.12)  # space for the legend above the widest band
     ax.set(xlabel="x", ylabel="y")
     ax.legend(loc="upper center", ncols=len(artists))
     return artists
@@ -332,13 +332,13 @@ def fan_chart(
 def pit_histogram(
     ax: Axes, pit: np.ndarray, *, bins: int = 20, confidence: float | int = 0.95
 ) -> list[Any]:
-    """Draw the density of PIT values, and the band in which a calibrated model's bars lie.
+    """Draw a histogram of PIT values, with the band in which a calibrated model's bars lie.
 
     Args:
         ax: Where to draw.
         pit: Values of the probability integral transform, (rows,).
         bins: Number of bars.
-        confidence: Share of a calibrated model's bars that lie within the band.
+        confidence: Fraction of a calibrated model's bars that lie within the band.
     """
     low, high = metrics.binomial_band(len(pit), 1 / bins, confidence)
     per_count = bins / len(pit)
@@ -360,7 +360,7 @@ def pit_histogram(
         )
     )
     artists.append(ax.axhline(1, color=mpl.rcParams["text.color"], lw=0.8, ls=":"))
-    # Room for the legend above the bars.
+    # Space for the legend above the bars.
     top = 1.25 * per_count * max(high, counts.max())
     ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1), ylim=(0, top))
     ax.legend(loc="upper center")
@@ -370,36 +370,36 @@ def pit_histogram(
 def reliability_curve(
     ax: Axes, pit: np.ndarray, *, kind: str = "central", confidence: float | int = 0.95
 ) -> list[Any]:
-    """Draw observed against nominal shares, with the band of a calibrated model.
+    """Draw observed against nominal frequencies, with the band of a calibrated model.
 
     Args:
         ax: Where to draw.
         pit: Values of the probability integral transform, (rows,).
-        kind: "central", shares within equal-tailed intervals: below the diagonal the model is too
-            sure; or "below", shares below quantiles.
-        confidence: Of the band, at each level by itself.
+        kind: "central", fractions within equal-tailed intervals; a curve below the diagonal means
+            that the model is overconfident. Or "below", fractions below quantiles.
+        confidence: Confidence of the band, at each level separately.
     """
     levels = np.linspace(0, 1, 101)
-    found = metrics.reliability(pit, levels, kind=kind, confidence=confidence)
+    curve = metrics.reliability(pit, levels, kind=kind, confidence=confidence)
     label = f"{confidence:.0%} of calibrated models"
     artists: list[Any] = [
-        ax.fill_between(levels, found.lower, found.upper, **_BAND, label=label),
+        ax.fill_between(levels, curve.lower, curve.upper, **_BAND, label=label),
         *ax.plot((0, 1), (0, 1), color=mpl.rcParams["text.color"], lw=0.8, ls=":"),
-        *ax.plot(levels, found.observed, color=COLORS["ngem"], label=f"observed, {len(pit)} rows"),
+        *ax.plot(levels, curve.observed, color=COLORS["ngem"], label=f"observed, {len(pit)} rows"),
     ]
-    what = "coverage of central intervals" if kind == "central" else "share below the quantile"
+    what = "coverage of central intervals" if kind == "central" else "fraction below the quantile"
     ax.set(xlabel=f"nominal {what}", ylabel="observed", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(loc="upper left")
     return artists
 
 
 def _color(name: str, number: int) -> str:
-    """Return a method's colour, or one that none of ours has for another's."""
+    """Return the color of a method in `COLORS`, or a color by number for any other method."""
     return COLORS.get(name, _CYCLE[(number + 2) % len(_CYCLE)])
 
 
 def _check_path(x: np.ndarray, mixture: Mixture) -> None:
-    """Refuse rows that cannot be drawn along an axis."""
+    """Raise unless the mixture can be drawn along an axis."""
     if mixture.dim != 1:
         raise ValueError(
             f"the mixture must have one target column, got {mixture.dim}; draw one at a time: "
@@ -420,19 +420,21 @@ def _check_path(x: np.ndarray, mixture: Mixture) -> None:
 def _marginal(
     side: Axes, dim: int, axis: np.ndarray, mixture: Mixture, truth: Mixture
 ) -> list[Any]:
+    """Fill one marginal of the true density (hatched) and of the mixture."""
     artists: list[Any] = []
-    looks = (
+    styles = (
         (truth, {"facecolor": "none", "edgecolor": "gray", "hatch": "////", "linewidth": 0.6}),
         (mixture, {"color": COLORS["ngem"], "alpha": 0.45, "linewidth": 0}),
     )
-    for density, look in looks:
+    for density, style in styles:
         marginal = density.marginal(dim)
         height = np.exp(np.asarray(marginal.log_prob(_like(marginal, axis[:, None]))))
         fill = side.fill_between if dim == 0 else side.fill_betweenx
-        artists.append(fill(axis, height, **look))
+        artists.append(fill(axis, height, **style))
     side.axis("off")
     return artists
 
 
-def _like(mixture: Mixture, values: np.ndarray):
+def _like(mixture: Mixture, values: np.ndarray) -> Float[Array, "..."]:
+    """Return values as an array of the mixture's dtype."""
     return jnp.asarray(values, mixture.logits.dtype)

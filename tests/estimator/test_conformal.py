@@ -63,7 +63,7 @@ def pool(name):
     (logits, mean, scale), y = truth()
     wrong = {
         "right": (logits, mean, scale),
-        "too sure": (logits, mean, 0.5 * scale),
+        "too narrow": (logits, mean, 0.5 * scale),
         "too wide": (logits, mean, 3 * scale),
         "shifted, weights swapped": (-2 * logits, mean + 0.3, 0.8 * scale),
     }
@@ -73,7 +73,7 @@ def pool(name):
 # The guarantee
 
 
-@pytest.mark.parametrize("name", ["right", "too sure", "too wide", "shifted, weights swapped"])
+@pytest.mark.parametrize("name", ["right", "too narrow", "too wide", "shifted, weights swapped"])
 def test_coverage_over_calibration_sets_is_the_beta_distribution(name):
     """Given a calibration set, coverage is Beta(k, n + 1 - k) with k = ceil((n + 1) c)."""
     model, y = pool(name)
@@ -95,7 +95,7 @@ def test_coverage_over_calibration_sets_is_the_beta_distribution(name):
     assert (abs(plain - 0.9) < 0.02) == (name == "right")
 
 
-@pytest.mark.parametrize("name", ["right", "too sure"])
+@pytest.mark.parametrize("name", ["right", "too narrow"])
 def test_intervals_hold_what_the_region_contains(name):
     model, y = pool(name)
     rows = np.arange(N_POOL)
@@ -115,7 +115,7 @@ def test_intervals_hold_what_the_region_contains(name):
 
 def test_region_mass_is_uniform_for_the_right_model_only():
     assert stats.kstest(pool("right")[0].masses, "uniform").pvalue > 0.01
-    assert stats.kstest(pool("too sure")[0].masses, "uniform").pvalue < 1e-6
+    assert stats.kstest(pool("too narrow")[0].masses, "uniform").pvalue < 1e-6
 
 
 def test_a_hopeless_model_gets_the_whole_line_and_a_warning():
@@ -123,16 +123,16 @@ def test_a_hopeless_model_gets_the_whole_line_and_a_warning():
     hopeless = Pool.__new__(Pool)
     hopeless.mixture, hopeless.masses = model.mixture, np.where(np.arange(N_POOL) % 2, 1.0, 0.3)
     conformal = ConformalRegressor(hopeless).calibrate(np.arange(N_POOL), y)
-    with pytest.warns(UserWarning, match="far too sure of itself"):
+    with pytest.warns(UserWarning, match="far too confident"):
         region = conformal.predict_interval(np.arange(3), 0.9)
     np.testing.assert_array_equal(region, np.broadcast_to([-np.inf, np.inf], (3, 1, 2)))
-    with pytest.warns(UserWarning, match="far too sure of itself"):
+    with pytest.warns(UserWarning, match="far too confident"):
         assert conformal.contains(np.arange(N_POOL), y, 0.9).all()
 
 
 def test_few_calibration_rows_still_suffice_on_average():
     """With 10 rows the rank that forgets the new row, ceil(10 c), would cover 0.82 at c = 0.9."""
-    model, y = pool("too sure")
+    model, y = pool("too narrow")
     rng = np.random.default_rng(6)
     covered = []
     for _ in range(2000):
@@ -208,10 +208,10 @@ def test_several_targets_are_tested_together():
 def test_the_sampled_mass_is_that_of_scipys_mixture():
     model = fitted("two")
     x, y = (part[:4] for part in correlated(8, seed=3))
-    found = model.joint_region_mass(x, y, 4000, random_state=0)
+    masses = model.joint_region_mass(x, y, 4000, random_state=0)
     mixture = model.predict_distribution(x)
     weights, mean, factor = map(np.asarray, (mixture.weights, *mixture.components))
-    # No units change the mass, and with these scipy takes no covariance for a singular one.
+    # The mass does not depend on units; in these units scipy takes no covariance for singular.
     units = np.array([1e3, 1e-3])
     mean, factor, y = mean / units, factor / units[:, None], y / units
     rng = np.random.default_rng(0)
@@ -225,7 +225,7 @@ def test_the_sampled_mass_is_that_of_scipys_mixture():
 
         picks = rng.binomial(4000, weights[n, 0])
         draws = np.concatenate([parts[0].rvs(picks, rng), parts[1].rvs(4000 - picks, rng)])
-        assert found[n] == pytest.approx(np.mean(pdf(draws) >= pdf(y[n])), abs=0.045)
+        assert masses[n] == pytest.approx(np.mean(pdf(draws) >= pdf(y[n])), abs=0.045)
 
 
 # What is refused
@@ -244,7 +244,7 @@ def test_a_model_must_be_calibrated_first_and_again_after_a_fit():
         lambda: conformal.predict_interval(rows),
         lambda: conformal.contains(rows, y[:50]),
     ):
-        with pytest.raises(ValueError, match="got one fitted since"):
+        with pytest.raises(ValueError, match="got one that was fitted again"):
             call()
 
 

@@ -1,4 +1,4 @@
-"""Tests of the optimizers, and a hard limit on the time of what may hang."""
+"""Tests of the optimizers, and a time limit for computations that may hang."""
 
 import multiprocessing
 import os
@@ -7,11 +7,11 @@ from unittest import mock
 
 
 def run_within(seconds: float, target: Callable[[], None]) -> None:
-    """Run `target` in a process of its own; fail if it raises or outlives the limit.
+    """Run `target` in its own process; fail if it raises or exceeds the time limit.
 
-    A thread of XLA that waits for ever answers to no signal, so that pytest-timeout could only
-    end the whole run. OpenBLAS gets one thread: with more, small eigenproblems on a busy machine
-    were up to a hundred times slower, which is no hang of ours.
+    A hanging XLA thread does not react to signals, so pytest-timeout could only end the whole run.
+    OpenBLAS gets one thread: with more, small eigenproblems on a busy machine were up to a hundred
+    times slower, which would look like a hang.
     """
     with mock.patch.dict(os.environ, OPENBLAS_NUM_THREADS="1"):
         process = multiprocessing.get_context("spawn").Process(target=target)

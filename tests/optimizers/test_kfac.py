@@ -1,5 +1,8 @@
 """K-FAC against dense Fisher matrices from numpy and autodiff, its clipping and its robustness."""
 
+import functools as ft
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,10 +19,12 @@ EAGER = kfac(0.1, inverse_frequency=2)
 EAGER_UPDATE = jax.jit(EAGER.update)  # made once, so that it compiles once
 
 
-def network(sizes, key=0, use_bias=True):
-    keys = jax.random.split(jax.random.key(key), len(sizes))
-    pairs = zip(sizes, sizes[1:], keys, strict=False)
-    return [eqx.nn.Linear(i, o, use_bias=use_bias, key=k) for i, o, k in pairs]
+def network(sizes, use_bias=True):
+    """Layers drawn by numpy: eager draws of JAX compile a program for each shape."""
+    rng, key = np.random.default_rng(0), jax.random.key(0)
+    make = ft.partial(eqx.filter_eval_shape, eqx.nn.Linear, use_bias=use_bias, key=key)
+    shapes = [make(fan_in, fan_out) for fan_in, fan_out in pairwise(sizes)]
+    return jax.tree.map(lambda p: jnp.asarray(rng.uniform(-0.5, 0.5, p.shape)), shapes)
 
 
 def apply_with_taps(layers, x, taps):
@@ -29,6 +34,11 @@ def apply_with_taps(layers, x, taps):
         x = jax.vmap(layer)(x) + taps[i]
         x = jnp.tanh(x) if i + 1 < len(layers) else x
     return x, tuple(inputs)
+
+
+@jax.jit
+def statistics(layers, x, cotangent):
+    return tapped_statistics(apply_with_taps, layers, x, cotangent)
 
 
 def apply(layers, x):
@@ -59,12 +69,13 @@ def per_sample_gradients(layers, x, cotangent):
     return [np.stack(blocks) for blocks in zip(*(map(block, g) for g in each), strict=True)]
 
 
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("sizes", [(3, 2), (3, 5, 4, 2)])
+@pytest.mark.parametrize(
+    ("sizes", "use_bias"), [((3, 2), True), ((3, 5, 4, 2), True), ((3, 4, 2), False)]
+)
 def test_taps_give_every_samples_gradient(sizes, use_bias):
     layers = network(sizes, use_bias=use_bias)
     x, cotangent = normal(0, 6, 3), normal(1, 6, 2)
-    seen = tapped_statistics(apply_with_taps, layers, x, cotangent)
+    seen = statistics(layers, x, cotangent)
     expected = per_sample_gradients(layers, x, cotangent)
     for (a, g), truth in zip(seen, expected, strict=True):
         a = np.concatenate([a, np.ones((6, 1))], axis=1) if use_bias else a
@@ -79,7 +90,7 @@ def test_factors_are_debiased_averages_of_second_moments(use_bias):
     means = [[0.0, 0.0] for _ in layers]
     for t in range(steps):
         x, cotangent = normal(2 * t, 6, 3), normal(2 * t + 1, 6, 2)
-        seen = tapped_statistics(apply_with_taps, layers, x, cotangent)
+        seen = statistics(layers, x, cotangent)
         _, state = update(layers, state, layers, curvature=seen)
         for mean, (a, g) in zip(means, seen, strict=True):
             a = np.concatenate([a, np.ones((6, 1))], axis=1) if use_bias else np.asarray(a)
@@ -93,7 +104,7 @@ def test_factors_are_debiased_averages_of_second_moments(use_bias):
 
 
 def direction(layers, grads, seen, **options):
-    """The natural gradient at the first step, one [W, b] block per layer."""
+    """Return the natural gradient at the first step, one [W, b] block per layer."""
     optimizer = kfac(1.0, kl_clip=INF, momentum=0.0, **options)
     updates, _ = jax.jit(optimizer.update)(grads, optimizer.init(layers), layers, curvature=seen)
     return [-block(u) for u in updates]
@@ -124,7 +135,7 @@ def test_one_sample_makes_the_blocks_of_the_fisher_exact():
     layers = network((3, 4, 2))
     x, cotangent = normal(0, 1, 3), normal(1, 1, 2)
     optimizer = kfac(0.1, decay=0.5)
-    seen = tapped_statistics(apply_with_taps, layers, x, cotangent)
+    seen = statistics(layers, x, cotangent)
     _, state = jax.jit(optimizer.update)(layers, optimizer.init(layers), layers, curvature=seen)
     samples = per_sample_gradients(layers, x, cotangent)
     for factors, sample in zip(state.factors, samples, strict=True):
@@ -139,9 +150,9 @@ def test_sampled_vectors_give_the_expected_factor():
     layers, x, repeats = network((3, 4, 2)), normal(0, 5, 3), 20_000
     outputs = lambda a: lambda taps: apply_with_taps(layers, a[None], taps)[0][0]  # noqa: E731
     zeros = (jnp.zeros((1, 4)), jnp.zeros((1, 2)))
-    jacobians = jax.vmap(lambda a: jax.jacobian(outputs(a))(zeros))(x)
+    jacobians = jax.jit(jax.vmap(lambda a: jax.jacobian(outputs(a))(zeros)))(x)
     many, vectors = jnp.tile(x, (repeats, 1)), normal(1, 5 * repeats, 2)
-    seen = tapped_statistics(apply_with_taps, layers, many, vectors)
+    seen = statistics(layers, many, vectors)
     for (_, g), j in zip(seen, jacobians, strict=True):
         expected = np.einsum("nosk,nosl->kl", j, j) / 5
         np.testing.assert_allclose(np.asarray(g.T @ g) / len(g), expected, atol=0.02)
@@ -237,7 +248,7 @@ def test_never_gives_nan(case, dtype):
     scale = {"huge": 1e8, "tiny": 1e-12, "zero": 0.0}.get(case, 1.0)
     if case == "duplicates":
         a, g = ([jnp.tile(v[:1], (6, 1)) for v in side] for side in (a, g))
-    if case == "dead":  # a layer whose units are all off: nothing comes in behind or goes out
+    if case == "dead":  # all units of a layer are off: no input to the next layer, no gradient
         a, g = [a[0], 0 * a[1]], [0 * g[0], g[1]]
     grads = jax.tree.map(lambda p: (scale * p).astype(dtype), grads)
     seen = [
@@ -257,7 +268,7 @@ def test_errors_say_what_to_do():
     layers = network((3, 4, 2))
     optimizer = kfac(0.1, weight_decay=0.1)
     state = optimizer.init(layers)
-    seen = tapped_statistics(apply_with_taps, layers, normal(0, 6, 3), normal(1, 6, 2))
+    seen = statistics(layers, normal(0, 6, 3), normal(1, 6, 2))
     with pytest.raises(ValueError, match="one entry per Linear layer, 2 here, got 1; tapped"):
         optimizer.update(layers, state, layers, curvature=seen[:1])
     with pytest.raises(ValueError, match=r"curvature\[0\] must have .* pass the layers in the"):
@@ -267,7 +278,7 @@ def test_errors_say_what_to_do():
 
 
 def train_seeds():
-    """Three layers and three seeds under vmap in scan, of a size where batched solves hang."""
+    """Train three layers and three seeds under vmap in scan; batched solves hang at this size."""
     optimizer = kfac(1e-2, inverse_frequency=2)
     x = jax.random.normal(jax.random.key(1), (64, 8))
 
@@ -288,7 +299,7 @@ def train_seeds():
 
     run = lambda carry: jax.lax.scan(body, carry, None, length=20)[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 3)
-    # The step counter is batched here: carried into the vmap, not made within it.
+    # The step counter is batched here, because it enters the vmap as an argument.
     together = jax.jit(jax.vmap(run))(jax.jit(jax.vmap(start))(keys))[0]
     alone = jax.jit(lambda key: run(start(key))[0])(keys[2])
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):

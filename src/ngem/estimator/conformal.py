@@ -1,4 +1,4 @@
-"""Split conformal recalibration: regions that cover as often as they say, whatever the model."""
+"""Split conformal recalibration: regions with guaranteed coverage for any model."""
 
 import math
 import warnings
@@ -9,24 +9,26 @@ import numpy as np
 from .. import _errors
 from .scorers import unwrap
 
-# The model's masses are computed in single precision. This much is added to what is asked of it, so
-# that rounding seldom takes a target on the boundary out of its region,
+#: Added to a requested mass. The model computes masses in single precision; without this, rounding
+#: would often exclude a target that lies on the boundary of its region.
 _SLACK = 4 * float(np.finfo(np.float32).eps)
-# and this close to 1 a mass can no longer be told from 1: there the region is the whole line.
+
+#: A mass closer to 1 than this is treated as 1: the region is then the whole line.
 _RESOLUTION = 16 * float(np.finfo(np.float32).eps)
 
 
 class ConformalRegressor:
-    """Intervals with guaranteed coverage, from a fitted model and rows that it has not seen.
+    """Regions with guaranteed coverage, from a fitted model and rows that it was not trained on.
 
-    The score of a row is the mass of the model's highest-density region whose boundary goes through
-    y. The region for a new row is the model's at the mass m which ceil((n + 1) coverage) of the n
-    calibration rows do not exceed. If the new row is exchangeable with those, it is covered with a
-    probability of at least `coverage`, and at most 1 / (n + 1) more where scores are not tied:
-    averaged over calibration sets and over X, not for each X.
+    The score of a row is the mass of the model's highest-density region whose boundary passes
+    through y. The region of a new row is the model's highest-density region of mass m, where m is
+    the ceil((n + 1) coverage)-th smallest of the n calibration scores. If the new row is
+    exchangeable with the calibration rows, its region covers with probability at least `coverage`,
+    and at most 1 / (n + 1) more if no scores are tied. This holds on average over calibration sets
+    and over X, not for each X.
 
-    For several target columns the mass is that of the joint region, estimated from draws. Such a
-    region is no list of intervals: ask `contains` instead.
+    For several target columns the score is the mass of the joint region, estimated from samples. A
+    joint region is not a list of intervals, so use `contains` instead of `predict_interval`.
 
     >>> from ngem import MDNRegressor
     >>> def recalibrate(model: MDNRegressor, X, y, X_new):
@@ -34,22 +36,22 @@ class ConformalRegressor:
 
     Args:
         model: A fitted `MDNRegressor`, or a `Pipeline` or search that ends in one.
-        n_samples: Draws per row for joint regions.
-        random_state: Seed of these draws.
+        n_samples: Samples per row for joint regions.
+        random_state: Seed of these samples.
 
     Attributes:
-        scores_: The masses of the calibration rows, ascending.
+        scores_: The scores of the calibration rows, ascending.
     """
 
     scores_: np.ndarray
 
-    def __init__(self, model: Any, *, n_samples: int = 1000, random_state: int = 0):
+    def __init__(self, model: Any, *, n_samples: int = 1000, random_state: int = 0) -> None:
         self.model = model
         self.n_samples = n_samples
         self.random_state = random_state
 
     def calibrate(self, X: Any, y: Any) -> "ConformalRegressor":
-        """Compute the scores of rows that the model was neither trained nor chosen on."""
+        """Compute the scores of rows that were used neither to train nor to select the model."""
         scores, estimator = self._scores(X, y, purpose=0)
         _errors.check_finite("the calibration scores", scores)
         self.scores_ = np.sort(scores)
@@ -57,9 +59,9 @@ class ConformalRegressor:
         return self
 
     def mass(self, coverage: float | int = 0.9) -> float:
-        """Return the mass of the model's region that covers with the given probability.
+        """Return the mass that the model's regions need in order to have the given coverage.
 
-        Above `coverage` for a model that is too sure, below it for one that is not sure enough.
+        It is above `coverage` if the model is overconfident, and below it if underconfident.
         """
         return conformal_quantile(self._ready_scores(), coverage)
 
@@ -68,18 +70,18 @@ class ConformalRegressor:
 
         Args:
             X: Features.
-            coverage: Probability with which a region holds its target.
+            coverage: Probability that a region contains its target.
 
         Returns:
-            In the shape of `MDNRegressor.predict_interval`. The whole line, with a warning, where
-            the model is so far off that no smaller region of its own covers often enough.
+            An array shaped like that of `MDNRegressor.predict_interval`. If no smaller region of
+            the model has the coverage, the whole line, with a warning.
         """
         estimator, X = self._ready(X)
         if estimator.n_outputs_ > 1:
             raise ValueError(
                 f"predict_interval needs one target column, got {estimator.n_outputs_}; a joint "
-                "region is no list of intervals: test targets with contains(X, y, coverage), or "
-                "fit one model per column."
+                "region is not a list of intervals: use contains(X, y, coverage), or fit one "
+                "model per column."
             )
         mass = self.mass(coverage) + _SLACK
         if not self._is_everything(mass, coverage, _RESOLUTION):
@@ -90,8 +92,8 @@ class ConformalRegressor:
     def contains(self, X: Any, y: Any, coverage: float | int = 0.9) -> np.ndarray:
         """Return whether each row's targets, all columns together, lie in its region.
 
-        With a warning where the region is everything: the model is so far off that no smaller one
-        of its own covers often enough.
+        Warns if the region is the whole space because no smaller region of the model has the
+        coverage.
         """
         estimator, _ = self._ready(X)
         mass = self.mass(coverage)
@@ -100,42 +102,45 @@ class ConformalRegressor:
         return self._scores(X, y, purpose=1)[0] <= mass
 
     def _is_everything(self, mass: float, coverage: float | int, resolution: float) -> bool:
-        """Tell, with a warning, whether a mass is so near 1 that its region leaves nothing out."""
+        """Return whether a mass is too close to 1 to exclude anything; warn if so."""
         if mass <= 1 - resolution:
             return False
         warnings.warn(
-            f"coverage {coverage} needs a region of the model's mass beyond 1 - {resolution:.0e}, "
-            "which cannot be told from everything: the model is far too sure of itself; train "
-            "it with more patience or fewer components, or raise scale_floor.",
+            f"coverage {coverage} needs regions of mass above 1 - {resolution:.0e}, which the "
+            "model cannot distinguish from the whole space, so the region is the whole space. The "
+            "model is far too confident; try more patience, fewer components or a higher "
+            "scale_floor.",
             stacklevel=3,
         )
         return True
 
     def _scores(self, X: Any, y: Any, *, purpose: int) -> tuple[np.ndarray, Any]:
+        """Return the score of each row, and the estimator that computed it."""
         estimator, X = unwrap(self.model, X)
         if estimator.n_outputs_ == 1:
             return np.asarray(estimator.region_mass(X, y), np.float64).reshape(-1), estimator
-        # Other draws for new rows than for those of the calibration, so that they are independent.
+        # New rows and calibration rows get different samples, so that scores are independent.
         seed = np.random.RandomState([self.random_state, purpose])
         scores = estimator.joint_region_mass(X, y, self.n_samples, seed)
         return np.asarray(scores, np.float64), estimator
 
     def _ready(self, X: Any) -> tuple[Any, Any]:
-        """Return the estimator and its features, refusing a model that has changed since."""
+        """Return the estimator and its features; raise if it was fitted again after calibration."""
         self._ready_scores()
         estimator, X = unwrap(self.model, X)
         if _identity(estimator) is not self._calibrated:
             raise ValueError(
-                "the model must be the one that was calibrated, got one fitted since; call "
+                "the model must be the calibrated one, got one that was fitted again later; call "
                 "calibrate(X, y) again."
             )
         return estimator, X
 
     def _ready_scores(self) -> np.ndarray:
+        """Return the calibration scores, or raise if there are none."""
         if not hasattr(self, "scores_"):
             raise ValueError(
-                "the model must be calibrated first, got none; call calibrate(X, y) with rows "
-                "that it was not trained on."
+                "the model must be calibrated first, got no calibration; call calibrate(X, y) "
+                "with rows that it was not trained on."
             )
         return self.scores_
 
@@ -143,25 +148,26 @@ class ConformalRegressor:
 def conformal_quantile(scores: np.ndarray, coverage: float | int) -> float:
     """Return the ceil((n + 1) coverage)-th smallest of n scores.
 
-    A new score, exchangeable with these, is at most as large with a probability of at least
-    `coverage`. Given the scores that probability is Beta(k, n + 1 - k), with k this rank.
+    A new score that is exchangeable with these is at most this value with probability at least
+    `coverage`. Given the scores, that probability has distribution Beta(k, n + 1 - k), where k is
+    the rank.
 
     >>> conformal_quantile(np.array([0.4, 0.1, 0.2, 0.3]), 0.5)
     0.3
     """
     _errors.check_fraction("coverage", coverage)
     n = len(scores)
-    # 0.9 is not exactly nine tenths: what rounding adds must not raise the rank.
+    # 0.9 is not exactly nine tenths in binary; the rounding error must not raise the rank.
     rank = max(1, math.ceil((n + 1) * coverage - 1e-9))
     if rank > n:
         raise ValueError(
             f"coverage must be at most n / (n + 1) = {n / (n + 1):.4g} with n = {n} calibration "
-            f"rows, got {coverage}; ask for less, or calibrate with at least coverage / "
+            f"rows, got {coverage}; lower the coverage, or calibrate with at least coverage / "
             "(1 - coverage) rows."
         )
     return float(np.sort(scores)[rank - 1])
 
 
 def _identity(estimator: Any) -> Any:
-    """Return what is replaced when an estimator is fitted again."""
+    """Return the object that a new fit replaces."""
     return getattr(estimator, "model_", estimator)

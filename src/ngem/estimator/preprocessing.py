@@ -1,7 +1,7 @@
-"""From a user's table to what a network reads, and back: missing values and units, numpy only.
+"""From a user's table to the inputs of a network, and back: missing values and units.
 
-All of it happens in double precision on the host, so that targets such as 50000 +- 0.01 keep
-their digits; only what is standardised goes to single precision.
+Everything runs in numpy and in double precision, so that targets such as 50000 +- 0.01 keep their
+digits. Only standardized values are converted to single precision.
 """
 
 from typing import Any, NamedTuple
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-# Parts of the names of dtypes, in numpy, pandas and polars, that no number has.
+#: Parts of dtype names in numpy, pandas and polars that mark columns without numbers.
 _NOT_NUMBERS = ("<u", ">u", "|s", "str", "utf8", "categor", "enum", "date", "time")
 
 
 class Table(NamedTuple):
-    """Rows as the user gave them: features, targets in columns and, where they differ, weights."""
+    """Rows in the user's units: features, targets, and weights unless all are equal."""
 
     x: Float[np.ndarray, "batch column"]
     y: Float[np.ndarray, "batch dim"]
     weights: Float[np.ndarray, " batch"] | None = None
 
     def take(self, rows: np.ndarray) -> "Table":
-        """Return some of the rows; weights that are all equal say nothing and go."""
+        """Return some of the rows; weights become None if all of theirs are equal."""
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None and np.all(weights == weights[:1]):
             weights = None
@@ -35,20 +35,20 @@ class Scaling(NamedTuple):
     scale: Float[np.ndarray, " column"]
 
     def forward(self, values: np.ndarray) -> np.ndarray:
-        """Return (values - location) / scale in single precision, as the network reads them."""
-        # So far out a value means nothing more; what the network makes of it must stay finite.
+        """Return (values - location) / scale in single precision, clipped to ±1e12."""
+        # Clip, so that the network's outputs stay finite for extreme values.
         limit = 1e12
         with np.errstate(over="ignore"):
             scaled = (values - self.location) / self.scale
         return np.clip(scaled, -limit, limit).astype(np.float32)
 
     def backward(self, values: np.ndarray) -> np.ndarray:
-        """Return location + scale * values, the user's units."""
+        """Return location + scale * values, in the user's units and in double precision."""
         return self.location + self.scale * values.astype(np.float64)
 
     @property
     def log_volume(self) -> float:
-        """The logarithm of the Jacobian: densities in the user's units are lower by this."""
+        """Log Jacobian of `backward`: log densities in the user's units are lower by this."""
         return float(np.sum(np.log(self.scale)))
 
 
@@ -56,9 +56,9 @@ class Inputs(NamedTuple):
     """How features become inputs of the network.
 
     Attributes:
-        fill: What stands in for a missing value of each column.
-        flagged: Columns whose gaps are also told to the network, as a column of zeros and ones.
-        scaling: Units of each column, once its gaps are filled.
+        fill: Value that replaces missing values, for each column.
+        flagged: Columns with missing values; each adds an indicator (0 or 1) to the inputs.
+        scaling: Scaling of each column after missing values are replaced.
     """
 
     fill: Float[np.ndarray, " column"]
@@ -67,49 +67,49 @@ class Inputs(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        """How many numbers the network reads of each row."""
+        """Number of inputs of the network."""
         return len(self.fill) + len(self.flagged)
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
-        """Return what the network reads, in single precision."""
-        gaps = np.isnan(x)
-        flags = gaps[:, self.flagged].astype(np.float32)
-        filled = np.where(gaps, self.fill, x)
+        """Return the inputs of the network, in single precision."""
+        missing = np.isnan(x)
+        flags = missing[:, self.flagged].astype(np.float32)
+        filled = np.where(missing, self.fill, x)
         return np.concatenate([self.scaling.forward(filled), flags], axis=1)
 
 
 def fit_inputs(x: np.ndarray, weights: np.ndarray | None = None, *, scale: bool = True) -> Inputs:
-    """Return how to prepare features like these, learned from the rows to be trained on.
+    """Return how to turn features into inputs, learned from training rows.
 
-    A gap becomes the median of its column, and every column that has gaps gets an indicator, so
-    that a network can tell a filled value from a true one.
+    The median of a column replaces its missing values. Every column with missing values also gets
+    an indicator, so that the network can distinguish a replaced value from an observed one.
     """
-    gaps = np.isnan(x)
+    missing = np.isnan(x)
     fill = np.array([_median(column) for column in x.T])
-    scaling = fit_scaling(np.where(gaps, fill, x), weights) if scale else no_scaling(x.shape[1])
-    return Inputs(fill, np.flatnonzero(gaps.any(axis=0)), scaling)
+    scaling = fit_scaling(np.where(missing, fill, x), weights) if scale else no_scaling(x.shape[1])
+    return Inputs(fill, np.flatnonzero(missing.any(axis=0)), scaling)
 
 
 def fit_scaling(values: np.ndarray, weights: np.ndarray | None = None) -> Scaling:
-    """Return the units in which every column has mean 0 and standard deviation 1."""
+    """Return the scaling that gives every column mean 0 and standard deviation 1."""
     weights = np.ones(len(values)) if weights is None else weights
-    shares = weights / weights.sum()
-    pairs = np.array([_moments(column, shares) for column in values.T]).reshape(-1, 2)
+    normalized = weights / weights.sum()
+    pairs = np.array([_moments(column, normalized) for column in values.T]).reshape(-1, 2)
     return Scaling(pairs[:, 0], pairs[:, 1])
 
 
 def no_scaling(n_columns: int) -> Scaling:
-    """Return the change of units that changes nothing."""
+    """Return the scaling that changes nothing."""
     return Scaling(np.zeros(n_columns), np.ones(n_columns))
 
 
 def split_rows(
     n_rows: int, fraction: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the rows to train on and of those held out, each in order.
+    """Return the indices of the training rows and of the held-out rows, both ascending.
 
-    The fraction is held out, yet at least ten rows or a third, since a likelihood over fewer tells
-    little. Where even a third is fewer than five rows, none is held out.
+    At least ten rows are held out, or a third if that is fewer, because a mean likelihood over
+    fewer rows is too noisy. If fewer than five rows would be held out, none are.
     """
     held_out = max(round(fraction * n_rows), min(10, n_rows // 3))
     held_out = 0 if held_out < 5 or held_out >= n_rows else held_out
@@ -118,24 +118,25 @@ def split_rows(
 
 
 def check_numeric(name: str, table: Any, hint: str) -> None:
-    """Refuse text, categories and dates, which a network cannot read as they are."""
-    for place, column in _columns(table):
+    """Raise if a table contains text, categories or dates."""
+    for label, column in _columns(table):
         if not _is_numeric(column):
             raise ValueError(
-                f"{name} must hold numbers only, got text, categories or dates in {place}; {hint}."
+                f"{name} must hold numbers only, got text, categories or dates in {label}; {hint}."
             )
 
 
 def _columns(table: Any) -> list[tuple[str, Any]]:
-    """Return the parts of a table that have a dtype of their own, and what to call them."""
-    if not hasattr(table, "columns") or hasattr(table, "column_names"):  # the latter is pyarrow's
+    """Return the parts of a table that have their own dtype, each with a label for messages."""
+    if not hasattr(table, "columns") or hasattr(table, "column_names"):  # the latter: pyarrow
         return [("its values", table if hasattr(table, "dtype") else np.asarray(table))]
-    # In pandas by position, since two columns may share a name.
+    # pandas: `items` goes by position, since two columns may have the same name.
     pairs = table.items() if hasattr(table, "items") else ((n, table[n]) for n in table.columns)
     return [(f"column {name!r}", column) for name, column in pairs]
 
 
 def _is_numeric(column: Any) -> bool:
+    """Return whether a column holds numbers, by its dtype; by its values if that is object."""
     kind = str(column.dtype).lower()
     if kind == "object":
         return not any(isinstance(value, str) for value in np.ravel(column))
@@ -143,18 +144,22 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _median(column: np.ndarray) -> float:
+    """Return the median of the values that are not missing; 0 if all are missing."""
     known = column[~np.isnan(column)]
     return float(np.median(known)) if len(known) else 0.0
 
 
-def _moments(column: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation, the latter 1 where a column does not vary."""
+def _moments(column: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the mean and the standard deviation of a column; 1 for the latter if it is constant.
+
+    Weights must sum to 1. scikit-learn's `StandardScaler` overflows for values such as 1e200.
+    """
     column = column.astype(np.float64)
-    # In units of the largest value no square over- or underflows, be it 1e-200 or 1e200.
+    # Divide by the largest value, so that squares neither overflow nor underflow.
     unit = float(np.max(np.abs(column))) or 1.0
     column = column / unit
-    mean = float(shares @ column)
-    deviation = float(np.sqrt(shares @ (column - mean) ** 2))
-    # A deviation of a few rounding units of the mean is the rounding of a constant.
-    varies = deviation > 10 * np.finfo(np.float64).eps * abs(mean)
-    return mean * unit, (deviation * unit if varies else 0.0) or 1.0
+    mean = float(weights @ column)
+    std = float(np.sqrt(weights @ (column - mean) ** 2))
+    # A constant column may have a standard deviation of a few rounding errors of its mean.
+    varies = std > 10 * np.finfo(np.float64).eps * abs(mean)
+    return mean * unit, (std * unit if varies else 0.0) or 1.0

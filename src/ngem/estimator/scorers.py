@@ -1,4 +1,4 @@
-"""Scorers for scikit-learn's model selection: greater is better.
+"""Scorers for scikit-learn's model selection; greater is better.
 
 >>> from sklearn.model_selection import GridSearchCV
 >>> from ngem import MDNRegressor, nll_scorer
@@ -19,7 +19,7 @@ def nll_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> flo
         estimator: An `MDNRegressor`, or a `Pipeline` or search that ends in one.
         X: Features.
         y: Targets.
-        sample_weight: How much each row counts.
+        sample_weight: Weight of each row.
     """
     estimator, X = unwrap(estimator, X)
     return float(np.average(estimator.log_prob(X, y), weights=sample_weight))
@@ -28,8 +28,8 @@ def nll_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> flo
 def crps_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return the negative of the mean continuous ranked probability score.
 
-    Of several target columns it is the plain mean, so that those with large numbers count most. See
-    `nll_scorer`.
+    Several target columns are averaged without scaling, so columns with large values count most.
+    Arguments are those of `nll_scorer`.
     """
     estimator, X = unwrap(estimator, X)
     scores = np.asarray(estimator.crps(X, y))
@@ -40,10 +40,11 @@ def crps_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> fl
 def energy_scorer(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, n_samples: int = 256
 ) -> float:
-    """Return the negative of the mean energy score: CRPS for several target columns together.
+    """Return the negative of the mean energy score: the CRPS of several target columns together.
 
-    From draws, so that it is exact only on average over many rows. Distances are in the targets'
-    units; scale these where they differ. See `nll_scorer`.
+    The score is estimated from samples, without bias. Distances are in the units of the targets;
+    scale the targets if their units differ. Arguments are those of `nll_scorer`, and the number of
+    samples per row.
     """
     estimator, X = unwrap(estimator, X)
     mixture = estimator.predict_distribution(X)
@@ -53,9 +54,9 @@ def energy_scorer(
 
 
 def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the estimator that predicts densities, and the features as they reach it.
+    """Return the estimator that predicts densities, and the features after earlier transforms.
 
-    Pipelines and searches pass on only the methods that scikit-learn knows.
+    Pipelines and searches forward only scikit-learn's own methods, not `log_prob`.
     """
     if hasattr(estimator, "best_estimator_"):
         return unwrap(estimator.best_estimator_, X)
@@ -64,8 +65,8 @@ def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
         return unwrap(estimator[-1], before.transform(X) if len(before) else X)
     if not hasattr(estimator, "log_prob"):
         raise TypeError(
-            "the estimator must predict densities, as MDNRegressor or a Pipeline that ends in one "
-            f"does, got {type(estimator).__name__}; to scale targets use scale_targets=True rather "
-            "than a TransformedTargetRegressor."
+            "the estimator must predict densities, like MDNRegressor or a Pipeline that ends in "
+            f"one, got {type(estimator).__name__}; to scale targets use scale_targets=True instead "
+            "of a TransformedTargetRegressor."
         )
     return estimator, X

@@ -1,6 +1,7 @@
-"""Optimizers as optax gradient transformations: SOAP, K-FAC, a lean Adam, and a registry."""
+"""Optimizers as optax gradient transformations: SOAP, K-FAC, and a registry by name."""
 
-from .adam import adam
+from optax import adam
+
 from .kfac import KfacState, LayerStatistics, kfac, tapped_statistics
 from .registry import (
     DEFAULT_LEARNING_RATES,

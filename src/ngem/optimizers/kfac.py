@@ -13,10 +13,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 class LayerStatistics(NamedTuple):
-    """What one backward pass of a sampled log-likelihood shows of a layer.
+    """Statistics of one layer, from one backward pass of a sampled log-likelihood.
 
-    `inputs` of the layer, and per-sample gradients with respect to its pre-activations, not
-    divided by the batch size.
+    Attributes:
+        inputs: Inputs of the layer.
+        output_grads: Per-sample gradients with respect to the layer's pre-activations, not divided
+            by the batch size.
     """
 
     inputs: Float[Array, "batch fan_in"]
@@ -24,14 +26,14 @@ class LayerStatistics(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """A = E[a a^T], with a 1 appended to a if there is a bias, and G = E[g g^T]; or inverses."""
+    """A = E[a a^T] (with 1 appended to a for a bias) and G = E[g g^T], or their inverses."""
 
     inputs: Float[Array, "fan_in fan_in"]
     outputs: Float[Array, "fan_out fan_out"]
 
 
 class KfacState(NamedTuple):
-    """Steps taken; per layer the averaged factors and damped inverses; per block the velocity."""
+    """Number of steps; factors and damped inverses per layer; velocity per block."""
 
     step: Int[Array, ""]
     factors: list[Factors]
@@ -51,23 +53,24 @@ def kfac(
     """Return a K-FAC optimizer for the `eqx.nn.Linear` layers of any pytree.
 
     V = (G + sqrt(damping)/pi I)^-1 dW (A + pi sqrt(damping) I)^-1 (Martens & Grosse 2015), scaled
-    down where lr^2 <V, F V> would exceed `kl_clip`; then momentum. Arrays outside a Linear layer
-    get momentum on the plain gradient.
+    down if lr^2 <V, F V> exceeds `kl_clip`, then momentum. Arrays outside a Linear layer get
+    momentum on the plain gradient.
 
     Call `update(grads, state, params, curvature=...)` with one `LayerStatistics` per Linear, in
-    flatten order; `tapped_statistics` computes them. Under `vmap` the inverses are computed one
-    seed after the other, because batched LAPACK calls hang inside `scan` (jax 0.10.2, CPU), and
-    only when due, even where `step` is batched. `init` must see the parameters of one seed.
+    flatten order; `tapped_statistics` computes them. Under `vmap` the inverses are computed for
+    one seed at a time, because batched LAPACK calls hang inside `scan` (jax 0.10.2, CPU). They are
+    computed only every `inverse_frequency` steps, also if `step` is batched. Call `init` with the
+    parameters of one seed.
 
     Args:
         learning_rate: A number or an optax schedule.
-        decay: Of the moving averages of the factors, which are debiased.
-        damping: Of the Fisher matrix, split between the two factors.
-        kl_clip: Bound on lr^2 <V, F V>, which is twice the KL divergence of a step; momentum may
-            make it 1 / (1 - momentum)^2 times as large. Infinity turns it off.
-        momentum: Of the velocity: u <- momentum u + V.
-        inverse_frequency: Steps between two computations of the inverses.
-        weight_decay: Decoupled, as in AdamW; `update` then needs `params`.
+        decay: Decay of the moving averages of the factors, which are debiased.
+        damping: Damping of the Fisher matrix, split between the two factors.
+        kl_clip: Bound on lr^2 <V, F V>, which is twice the KL divergence of a step. With momentum
+            a step may exceed it by a factor of 1 / (1 - momentum)^2. Infinity means no bound.
+        momentum: Momentum of the velocity: u <- momentum u + V.
+        inverse_frequency: Number of steps between two computations of the inverses.
+        weight_decay: Decoupled weight decay, as in AdamW; `update` then needs `params`.
 
     Returns:
         The transformation.
@@ -128,16 +131,16 @@ def tapped_statistics(
 ) -> tuple[LayerStatistics, ...]:
     """Return every layer's statistics from one backward pass of a vector at the outputs.
 
-    `apply_with_taps(params, x, taps)` adds to each Linear's pre-activation its tap, of shape
-    (batch, out), and returns the outputs and the tuple of the layers' inputs. The gradient with
-    respect to a tap, which is zero, is that with respect to the pre-activation.
+    `apply_with_taps(params, x, taps)` adds a tap of shape (batch, out) to each Linear's
+    pre-activation, and returns the outputs and the tuple of the layers' inputs. Taps are zero; the
+    gradient with respect to a tap is the gradient with respect to the pre-activation.
 
     Args:
         apply_with_taps: The network, on a batch.
         params: A pytree with the network's Linear layers, in the order of the taps.
         x: A batch of inputs to the network, with leading axis `batch`.
-        output_cotangent: Per sample, a random vector whose covariance is the Fisher matrix of the
-            likelihood in the network's outputs; not divided by the batch size.
+        output_cotangent: A random vector per sample. Its covariance is the Fisher matrix of the
+            likelihood in the network's outputs. It is not divided by the batch size.
 
     Returns:
         The `curvature` argument of K-FAC's `update`.
@@ -154,7 +157,7 @@ def _is_linear(node: Any) -> bool:
 
 
 def _matrix(block: Any) -> Float[Array, "..."]:
-    """Return [W, b] for a Linear layer, and any other array as it is."""
+    """Return [W, b] for a Linear layer, and any other array unchanged."""
     if not _is_linear(block):
         return block
     columns = [block.weight] if block.bias is None else [block.weight, block.bias[:, None]]
@@ -162,7 +165,7 @@ def _matrix(block: Any) -> Float[Array, "..."]:
 
 
 def _like(block: Any, matrix: Float[Array, "..."]) -> Any:
-    """Return `matrix` in the form of `block`; undoes `_matrix`."""
+    """Return `matrix` with the structure of `block`; the inverse of `_matrix`."""
     if not _is_linear(block):
         return matrix
     if block.bias is None:
@@ -176,7 +179,7 @@ def _zero_factors(matrix: Float[Array, "fan_out fan_in"]) -> Factors:
 
 
 def _average(factors: Factors, seen: LayerStatistics, decay: float) -> Factors:
-    """Return the moving averages of A and G moved towards those of one batch."""
+    """Return the moving averages of A and G, updated with one batch."""
     a, g = seen
     if a.shape[1] < len(factors.inputs):
         a = jnp.concatenate([a, jnp.ones_like(a[:, :1])], axis=1)
@@ -185,15 +188,15 @@ def _average(factors: Factors, seen: LayerStatistics, decay: float) -> Factors:
 
 
 def _debias(factors: Factors, decay: float, step: Int[Array, ""]) -> Factors:
-    """Return the averages over the steps so far, for averages that started at zero."""
+    """Return moving averages corrected for their start at zero."""
     return jax.tree.map(lambda f: f / (1 - decay ** (step + 1).astype(f.dtype)), factors)
 
 
 def _damped(factors: Factors, damping: float) -> Factors:
     """Return A + pi sqrt(damping) I and G + sqrt(damping)/pi I, factored Tikhonov damping.
 
-    pi^2 = (tr A / dim A) / (tr G / dim G) damps both in proportion; the product of the two
-    dampings is `damping` whatever pi is, also for a dead layer, where a trace is zero.
+    pi^2 = (tr A / dim A) / (tr G / dim G) damps both factors in proportion to their size. The
+    product of the two dampings is `damping` for any pi, also for a dead layer with a trace of zero.
     """
     tiny = jnp.finfo(factors.inputs.dtype).tiny
     a, g = (jnp.sqrt(jnp.maximum(jnp.trace(f) / len(f), tiny)) for f in factors)
@@ -206,7 +209,7 @@ def _invert(factors: Factors) -> Factors:
 
     def inverse(factor: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
         values, vectors = jnp.linalg.eigh(factor)
-        # Rounding may leave an eigenvalue at or below zero where Cholesky would give NaN.
+        # Rounding may make an eigenvalue zero or negative; Cholesky would then give NaN.
         floor = jnp.maximum(values[-1] * jnp.finfo(factor.dtype).eps, jnp.finfo(factor.dtype).tiny)
         return (vectors / jnp.maximum(values, floor)[None]) @ vectors.T
 
@@ -218,7 +221,7 @@ def _clip(
 ) -> list[Float[Array, "_ _"]]:
     """Return the steps scaled so that lr^2 sum <V, G V A> is at most `bound`.
 
-    The metric is today's and not that of the inverses, which may be old.
+    The metric is the current one; the inverses may be several steps old.
     """
     pairs = zip(steps, metric, strict=True)
     norms = [jnp.sum(v * (f.outputs @ v @ f.inputs)).astype(lr.dtype) for v, f in pairs]
@@ -234,7 +237,7 @@ def _scale(moved: PyTree, params: PyTree, lr: Float[Array, ""], weight_decay: fl
 
 
 def _check(curvature: tuple[LayerStatistics, ...], layers: list[eqx.nn.Linear]) -> None:
-    """Raise unless there is one entry of the right widths for every layer."""
+    """Raise unless every layer has one entry of the right widths."""
     if len(curvature) != len(layers):
         raise ValueError(
             f"curvature must have one entry per Linear layer, {len(layers)} here, "
@@ -245,5 +248,5 @@ def _check(curvature: tuple[LayerStatistics, ...], layers: list[eqx.nn.Linear]) 
         if expected != got:
             raise ValueError(
                 f"curvature[{i}] must have inputs and output_grads {expected} wide, got {got}; "
-                "pass the layers in the order in which they stand in the parameters."
+                "pass the layers in the order of the parameters."
             )

@@ -9,7 +9,6 @@ import optax
 from optax.contrib import MuonDimensionNumbers, muon
 
 from .. import _errors
-from .adam import adam
 from .kfac import kfac
 from .soap import soap
 
@@ -62,9 +61,9 @@ def _for_all(make: Callable[..., optax.GradientTransformation]) -> Maker:
 #: All optimizers that have a name.
 OPTIMIZERS = {
     "sgd": OptimizerSpec(_for_all(optax.sgd), 1e-2, is_elementwise=True),
-    "adam": OptimizerSpec(_for_all(adam), 3e-3, is_elementwise=True, has_bounded_steps=True),
+    "adam": OptimizerSpec(_for_all(optax.adam), 3e-3, is_elementwise=True, has_bounded_steps=True),
     "adamw": OptimizerSpec(
-        _for_all(adam), 3e-3, weight_decay=1e-2, is_elementwise=True, has_bounded_steps=True
+        _for_all(optax.adam), 3e-3, weight_decay=1e-2, is_elementwise=True, has_bounded_steps=True
     ),
     "muon": OptimizerSpec(_make_muon, 1e-2),
     "soap": OptimizerSpec(_for_all(soap), 1e-2),

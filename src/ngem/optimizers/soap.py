@@ -12,12 +12,12 @@ from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float, Int
 
 Factor = Float[Array, "dim dim"]
-# One for the left side and one for the right; None where a side is not rotated.
+#: A matrix for the left side and one for the right; None for a side that is not rotated.
 Sides = tuple[Float[Array, "rows rows"] | None, Float[Array, "cols cols"] | None]
 
 
 class Rotated(NamedTuple):
-    """Second moment of one array in its rotated space, Shampoo's factors and their eigenbases."""
+    """State of one array: second moment in rotated space, Shampoo's factors, their eigenbases."""
 
     square: Float[Array, "..."]
     factors: Sides
@@ -25,7 +25,7 @@ class Rotated(NamedTuple):
 
 
 class SoapState(NamedTuple):
-    """Number of gradients seen; per array, in flatten order, its momentum and its rotated part."""
+    """Number of gradients so far; momentum and rotated state per array, in flatten order."""
 
     step: Int[Array, ""]
     means: list[Float[Array, "..."]]
@@ -43,16 +43,16 @@ def soap(
 ) -> optax.GradientTransformation:
     """Return the SOAP optimizer of Vyas et al. (2024).
 
-    W <- W - lr (Q_L N Q_R^T + weight_decay W), with N Adam's step on Q_L^T G Q_R.
+    W <- W - lr (Q_L N Q_R^T + weight_decay W), where N is Adam's step on Q_L^T G Q_R.
 
     Args:
         learning_rate: A number or an optax schedule.
         b1: Decay of the momentum.
         b2: Decay of the second moment and of Shampoo's factors.
         eps: Added to the root of the second moment, as in Adam.
-        weight_decay: Decoupled, as in AdamW; `update` then needs `params`.
-        precondition_frequency: Gradients between two refreshes of the eigenbases.
-        max_precond_dim: Longer sides are left unrotated; with 0 this is Adam exactly.
+        weight_decay: Decoupled weight decay, as in AdamW; `update` then needs `params`.
+        precondition_frequency: Number of steps between two updates of the eigenbases.
+        max_precond_dim: Longer sides are not rotated; 0 gives exactly Adam.
 
     Returns:
         The transformation. See `scale_by_soap` for the first step and for `vmap`.
@@ -71,23 +71,23 @@ def scale_by_soap(
     precondition_frequency: int = 10,
     max_precond_dim: int = 1024,
 ) -> optax.GradientTransformation:
-    """Rescale gradients by SOAP; `soap` with neither learning rate nor weight decay.
+    """Rescale gradients by SOAP; this is `soap` without learning rate and weight decay.
 
-    Matrices are rotated; every other array gets plain Adam. As in the authors' code the first
-    gradient of a matrix only sets its eigenbases and its update is zero: rotated by its own
-    singular vectors a gradient is diagonal, and Adam would blow the rounding errors off that
-    diagonal up to full steps.
+    Matrices are rotated; every other array gets plain Adam. As in the authors' code, the first
+    gradient of a matrix only sets its eigenbases, and the first update is zero. The reason: a
+    gradient rotated by its own singular vectors is diagonal, and Adam would scale the rounding
+    errors off the diagonal up to full steps.
 
-    Under `vmap` the LAPACK calls run one seed after the other, because batched ones hang inside
-    `scan` (jax 0.10.2, CPU), and the refresh stays conditional even where `step` is batched.
-    `init` must see the parameters of one seed: call it under the `vmap` too.
+    Under `vmap` the LAPACK calls run for one seed at a time, because batched calls hang inside
+    `scan` (jax 0.10.2, CPU). The update of the eigenbases stays conditional also if `step` is
+    batched. Call `init` with the parameters of one seed, also under `vmap`.
 
     Args:
         b1: Decay of the momentum.
         b2: Decay of the second moment and of Shampoo's factors.
         eps: Added to the root of the second moment.
-        precondition_frequency: Gradients between two refreshes of the eigenbases.
-        max_precond_dim: Longer sides are left unrotated.
+        precondition_frequency: Number of steps between two updates of the eigenbases.
+        max_precond_dim: Longer sides are not rotated.
 
     Returns:
         The transformation.
@@ -115,7 +115,7 @@ def scale_by_soap(
 
 
 def _init_rotated(param: Float[Array, "..."], max_precond_dim: int) -> Rotated:
-    """Return zero moment and factors, and identity bases on the sides that will rotate."""
+    """Return zero moment and factors, and identity bases for the sides to rotate."""
 
     def eye(axis: int) -> Factor | None:
         rotates = param.ndim == 2 and param.shape[axis] <= max_precond_dim
@@ -135,7 +135,7 @@ def _step(
     b2: float,
     eps: float,
 ) -> tuple[Float[Array, "..."], Float[Array, "..."], Rotated]:
-    """Return Adam's direction, taken in the rotated space, and the moved averages."""
+    """Return Adam's direction, computed in rotated space, and the updated averages."""
     square, factors, bases = rotated
     factors = _average_factors(grad, factors, b2)
     steps = (step + 1).astype(grad.dtype)
@@ -163,7 +163,7 @@ def _rotate_back(x: Float[Array, "..."], bases: Sides) -> Float[Array, "..."]:
 
 
 def _average_factors(grad: Float[Array, "..."], factors: Sides, b2: float) -> Sides:
-    """Return the moving averages of G G^T and G^T G, passing over a product that overflows."""
+    """Return the updated averages of G G^T and G^T G, unchanged if a product overflows."""
 
     def average(factor: Factor | None, g: Float[Array, "..."]) -> Factor | None:
         if factor is None:
@@ -177,7 +177,7 @@ def _average_factors(grad: Float[Array, "..."], factors: Sides, b2: float) -> Si
 
 @sequential_vmap
 def _refresh(phase: Int[Array, ""], rotated: list[Rotated]) -> list[Rotated]:
-    """Keep (phase 0), refresh (1) or start (2) all eigenbases."""
+    """Keep (phase 0), update (1) or initialize (2) all eigenbases."""
 
     def each(change: Callable[[Rotated], Rotated]) -> Callable[[list[Rotated]], list[Rotated]]:
         return lambda leaves: [change(leaf) for leaf in leaves]
@@ -186,15 +186,15 @@ def _refresh(phase: Int[Array, ""], rotated: list[Rotated]) -> list[Rotated]:
 
 
 def _start(leaf: Rotated) -> Rotated:
-    """Return the leaf with the eigenvectors of its factors, largest eigenvalue first."""
+    """Return the state with the eigenvectors of its factors, largest eigenvalue first."""
     bases = jax.tree.map(lambda f: jnp.linalg.eigh(f)[1][:, ::-1], leaf.factors)
     return leaf._replace(bases=bases)
 
 
 def _power_step(leaf: Rotated) -> Rotated:
-    """Return the leaf after one power iteration, Q <- QR(F Q).
+    """Return the state after one power iteration, Q <- QR(F Q).
 
-    Columns are sorted by their estimated eigenvalue first, and the second moment with them:
+    Columns, and the second moment with them, are first sorted by estimated eigenvalue, because
     power iteration converges in that order.
     """
     square, factors, bases = leaf[0], leaf[1], list(leaf[2])
