@@ -278,11 +278,11 @@ def standardized(rows: TaskData) -> tuple[list[training.Data], float]:
 
 
 def make_objective(method: dict[str, Any]) -> AbstractObjective:
-    """Return the objective of a method."""
+    """Return the objective of a method; "ngem" is the default unless its settings are given."""
     name = method["objective"]
     names = ("logits_rule", "damping", "coordinates", "flattening")
     changes = {key: method[key] for key in names if key in method}
-    return NGEM(**changes) if name == "ngem" else OBJECTIVES[name]
+    return NGEM(**changes) if name == "ngem" and changes else OBJECTIVES[name]
 
 
 def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:

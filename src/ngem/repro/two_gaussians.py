@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..datasets import TwoGaussians, two_gaussians
-from ..families import LocationScale
 from ..mixture import Mixture, gaussian_mixture
 from ..objectives import NGEM, NLL, OBJECTIVES, AbstractObjective
 from .store import Unit, rounded
