@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -68,7 +69,7 @@ class _Tally:
     """Counts of one column's values over the batches read so far.
 
     Attributes:
-        dtype: Type of the column in the file.
+        dtype: Polars type of the column.
         with_categories: Collect the distinct values, until there are too many of them.
         known: Values that are not missing.
         numbers: Those of them that are numbers, in a column of text.
@@ -77,7 +78,7 @@ class _Tally:
         categories: Distinct values; not complete once there are more than `MOST_CATEGORIES`.
     """
 
-    dtype: pl.DataType
+    dtype: Any
     with_categories: bool
     known: int = 0
     numbers: int = 0
@@ -90,59 +91,43 @@ class _Tally:
         """Whether the column has more categories than we accept."""
         return len(self.categories) > MOST_CATEGORIES
 
-    def queries(self, name: str) -> list[pl.Expr]:
-        """Return what to compute from the next batch, in the order of `add`'s arguments."""
-        column = pl.col(name)
-        categories = pl.lit(None)
+    def add(self, values: pl.Series, numbers: pl.Series | None, rows: pl.Series) -> None:
+        """Add the values of one batch; `numbers` are those of a column of text."""
+        self.known += values.count()
+        if numbers is not None:
+            self.numbers += numbers.count()
+            self._add_strays(values, values.is_not_null() & numbers.is_null(), rows)
         if self.with_categories and not self.has_too_many:
-            distinct = category_names(column).drop_nulls().unique(maintain_order=True)
+            distinct = pl.lit(values.drop_nulls().unique(maintain_order=True))
+            names = pl.select(category_names(distinct).unique(maintain_order=True)).to_series()
             # A column of keys has as many values as rows; a few show what it is.
-            categories = distinct.head(MOST_CATEGORIES + 1).implode()
-        if self.dtype not in TEXT:
-            return [column.count(), pl.lit(0), pl.lit(0), pl.lit(None), pl.lit(None), categories]
-        text = clean(column)
-        number = text.cast(pl.Float64, strict=False)
-        stray = text.is_not_null() & number.is_null()
-        boolean = text.str.to_lowercase().is_in(["true", "false"])
-        first = [pl.col(ROW).filter(stray).first(), column.cast(pl.String).filter(stray).first()]
-        return [text.count(), number.count(), boolean.sum(), *first, categories]
+            self.categories.update(names.head(MOST_CATEGORIES + 1))
 
-    def add(
-        self,
-        known: int,
-        numbers: int,
-        booleans: int,
-        row: int | None,
-        word: str | None,
-        categories: list[str] | None,
-    ) -> None:
-        """Add the counts of one batch."""
-        self.known += known
-        self.numbers += numbers
-        self.booleans += booleans
-        if self.stray is None and row is not None and word is not None:
-            self.stray = row, word
-        self.categories.update(categories or ())
+    def _add_strays(self, values: pl.Series, is_stray: pl.Series, rows: pl.Series) -> None:
+        strays = values.filter(is_stray)
+        if not len(strays):
+            return
+        self.booleans += int(strays.str.to_lowercase().is_in(["true", "false"]).sum())
+        self.stray = self.stray or (rows.filter(is_stray)[0], strays[0])
 
 
 def _tally(
-    path: Path, types: dict[str, pl.DataType], categorical: set[str]
+    path: Path, types: dict[str, Any], categorical: set[str]
 ) -> tuple[int, dict[str, _Tally]]:
     """Return the number of rows and the counts of each column, in one pass over the file."""
+    texts = [name for name, dtype in types.items() if dtype in TEXT]
     tallies = {
-        name: _Tally(dtype, with_categories=dtype in TEXT or name in categorical)
+        name: _Tally(dtype, with_categories=name in texts or name in categorical)
         for name, dtype in types.items()
     }
-    rows = 0
+    count = 0
     for frame in frames(path, list(types)):
-        rows += len(frame)
-        queries = [query for name, tally in tallies.items() for query in tally.queries(name)]
-        # By position: a user's column may have any name.
-        queries = [query.alias(str(index)) for index, query in enumerate(queries)]
-        results = iter(frame.select(queries).row(0))
-        for tally in tallies.values():
-            tally.add(*(next(results) for _ in range(6)))
-    return rows, tallies
+        count += len(frame)
+        frame = frame.with_columns(clean(pl.col(name)) for name in texts)
+        numbers = frame.select(pl.col(name).cast(pl.Float64, strict=False) for name in texts)
+        for name, tally in tallies.items():
+            tally.add(frame[name], numbers[name] if name in texts else None, frame[ROW])
+    return count, tallies
 
 
 def _kind(path: Path, name: str, tally: _Tally, is_category: bool) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -50,12 +51,11 @@ def check_suffix(path: Path) -> str:
     return suffix
 
 
-def column_types(path: Path) -> pl.Schema:
-    """Return the names and types of a file's columns; only the header is read."""
+def column_types(path: Path) -> dict[str, Any]:
+    """Return the names and polars types of a file's columns; only the header is read."""
     with _readable(path):
         types = _scan(path).collect_schema()
-    del types[ROW]
-    return types
+    return {name: dtype for name, dtype in types.items() if name != ROW}
 
 
 def split_names(text: str | None, columns: Iterable[str]) -> list[str]:
