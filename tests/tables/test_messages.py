@@ -100,7 +100,7 @@ def test_a_trial():
     settings = {"n_components": 3, "hidden_sizes": (64, 64), "learning_rate": 0.00123}
     best, trial = (Trial(n, settings, -0.5 + n, "complete", [], 8) for n in (1, 2))
     assert messages.trial_text(trial, best, 7.6, Budget(None, 9)) == (
-        "trial 2 of 9, 8 s: 3 components, width 64, learning rate 0.0012: NLL 1.500; best so far "
+        "trial 2 of 9, 8 s: components 3, width 64, learning rate 0.0012: NLL 1.500; best so far "
         "0.500 (trial 1)"
     )
     stopped = messages.trial_text(trial._replace(ended="hopeless"), best, 7.6, Budget(60.0, None))

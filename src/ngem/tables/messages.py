@@ -69,7 +69,7 @@ def trial_text(
     score = f"NLL {trial.nll:.3f}" if trial.ended == "complete" else f"stopped: {trial.ended}"
     components, sizes, rate = trial.settings.values()
     return (
-        f"{budget.progress(trial.number, seconds)}: {components} components, width {sizes[0]}, "
+        f"{budget.progress(trial.number, seconds)}: components {components}, width {sizes[0]}, "
         f"learning rate {rate:.2g}: {score}; best so far {best.nll:.3f} (trial {best.number})"
     )
 
