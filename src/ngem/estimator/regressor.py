@@ -186,8 +186,9 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.validation_rows_ = np.empty(0, int)
         train, held_out = self._hold_out(table, eval_set, seed)
-        if np.ndim(sample_weight):  # rows of weight zero were left out before the split
-            self.validation_rows_ = np.flatnonzero(sample_weight)[self.validation_rows_]
+        weights = np.asarray(sample_weight)
+        if weights.ndim:  # rows of weight zero were left out before the split
+            self.validation_rows_ = np.flatnonzero(weights)[self.validation_rows_]
         inputs = fit_inputs(train.x, train.weights, scale=self.scale_inputs)
         targets = no_scaling(train.y.shape[1])
         if self.scale_targets:
