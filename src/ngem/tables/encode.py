@@ -45,7 +45,7 @@ def encode(
 class _Encoder:
     """Encodes columns of some rows, and records in `gaps` which rows cannot be used."""
 
-    def __init__(self, path: Path, frame: pl.DataFrame, missing: str):
+    def __init__(self, path: Path, frame: pl.DataFrame, missing: str) -> None:
         self._path, self._frame, self._missing = path, frame, missing
         self.gaps = np.zeros(len(frame), bool)
 

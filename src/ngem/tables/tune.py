@@ -145,7 +145,7 @@ class _Stopped(Exception):
 class _Watch:
     """A callback that records a trial and stops it if it is hopeless or out of time."""
 
-    def __init__(self, trials: Sequence[Trial], deadline: float | None):
+    def __init__(self, trials: Sequence[Trial], deadline: float | None) -> None:
         self._rivals = [trial for trial in trials if trial.ended == "complete"]
         self._deadline = deadline
         self.curve: list[float] = []
