@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-all lint bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -17,6 +17,11 @@ test: export NPROC ?= 1
 test: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
+
+# The slow rest as well.
+test-all: export NPROC ?= 1
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto -m ""
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

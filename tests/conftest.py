@@ -11,8 +11,8 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
-# Thousands of small programs are compiled: once for all workers and for the processes that tests
-# start, and not again the next time.
+# Thousands of small programs are compiled. All workers, the processes that tests start and later
+# runs share them.
 CACHE = {
     "jax_compilation_cache_dir": str(Path(__file__).parents[1] / ".pytest_cache/jax"),
     "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -26,23 +26,18 @@ for name, value in CACHE.items():
 install_import_hook("ngem", "beartype.beartype")
 
 
-# Where a developer's machine may keep the data files.
-BESIDE = Path(__file__).parents[2] / "shared" / "data"
-
-
 @pytest.fixture
-def data_dir(monkeypatch):
-    """Set NGEM_DATA_DIR to a directory with the published files, or skip."""
-    place = Path(os.environ.get("NGEM_DATA_DIR") or BESIDE)
-    if not place.is_dir():
-        pytest.skip("the published data files are not here: set NGEM_DATA_DIR to their directory")
-    monkeypatch.setenv("NGEM_DATA_DIR", str(place))
-    return place
+def data_dir():
+    """Return the directory NGEM_DATA_DIR with the published files, or skip."""
+    directory = os.environ.get("NGEM_DATA_DIR")
+    if not directory or not Path(directory).is_dir():
+        pytest.skip("the published data files are missing: set NGEM_DATA_DIR to their directory")
+    return Path(directory)
 
 
 @pytest.fixture
 def hasty_compiler(monkeypatch):
-    """Let XLA take little care in processes that a test starts: they compile much, do little."""
+    """Let XLA optimize little in the processes that a test starts: they mostly compile."""
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 

@@ -1,13 +1,15 @@
-"""What all commands share: errors in one paragraph, Ctrl-C, progress bars, Markdown tables."""
+"""What all commands share: output, errors in one paragraph, Ctrl-C, progress bars, tables."""
 
 import _thread
 import contextlib
 import errno
+import json
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -16,16 +18,46 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ._errors import DataError
 
-#: The extra that installs a package which a command may miss; "tables" for all others.
+#: The extra that installs a missing package; "tables" installs all others.
 _EXTRAS = {"matplotlib": "plot", "pooch": "data", "requests": "data", "torch": "torch"}
 
 #: The exit code that shells expect after Ctrl-C.
 _INTERRUPTED = 130
 
 
+@dataclass(frozen=True)
+class Output:
+    """Where a command reports its results: as text, as one JSON object, or nowhere.
+
+    Attributes:
+        quiet: Print nothing.
+        as_json: Print one JSON object at the end, and no text.
+        to_stderr: Print text on standard error, because standard output carries data.
+    """
+
+    quiet: bool = False
+    as_json: bool = False
+    to_stderr: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether text for a person is printed."""
+        return not (self.quiet or self.as_json)
+
+    def text(self, message: str) -> None:
+        """Print a message for a person."""
+        if self.is_text:
+            print(message, file=sys.stderr if self.to_stderr else sys.stdout, flush=True)
+
+    def json(self, result: dict[str, Any]) -> None:
+        """Print a result for a script."""
+        if self.as_json:
+            print(json.dumps(result, indent=2, allow_nan=False))
+
+
 @contextlib.contextmanager
 def readable_errors(*, debug: bool = False) -> Iterator[None]:
-    """Show an error that the user can mend as one paragraph, and exit with a failure."""
+    """Print an error that the user can correct as one paragraph, and exit with a failure."""
     try:
         yield
     except (DataError, ValueError, OSError, ModuleNotFoundError) as error:
@@ -41,7 +73,7 @@ def readable_errors(*, debug: bool = False) -> Iterator[None]:
 
 
 def explain(error: Any) -> str:
-    """Return what an error means to someone who only runs the command."""
+    """Return the message of an error for someone who only runs the command."""
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRAS.get((error.name or "").split(".")[0], "tables")
         return (
@@ -49,20 +81,20 @@ def explain(error: Any) -> str:
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            "the disk is full, with no room for the file to be written; an old file of that name "
-            "is unchanged; make room, or choose another disk with --out."
+            "the disk is full, so the file could not be written; an old file of that name is "
+            "unchanged; free some space, or choose another disk with --out."
         )
     return str(error)
 
 
 def run_interruptible(command: Callable[[], Any]) -> None:
-    """Run a command that Ctrl-C ends at once, even while JAX computes."""
+    """Run a command so that Ctrl-C ends it at once, even while JAX computes."""
     sys.unraisablehook = _repeat_interrupt
     try:
         command()
     except SystemExit as end:
         if end.code == _INTERRUPTED:
-            # JAX may still be computing; a normal shutdown of the interpreter would crash it.
+            # JAX may still be computing. A normal shutdown of the interpreter would crash then.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(_INTERRUPTED)
@@ -70,7 +102,7 @@ def run_interruptible(command: Callable[[], Any]) -> None:
 
 
 def _repeat_interrupt(lost: Any) -> None:
-    """Repeat a Ctrl-C that came where Python cannot raise, as in the garbage collector."""
+    """Repeat a Ctrl-C that Python lost where it cannot raise, as in the garbage collector."""
     if lost.exc_type is KeyboardInterrupt:
         threading.Timer(0.1, _thread.interrupt_main).start()
     else:
@@ -78,7 +110,7 @@ def _repeat_interrupt(lost: Any) -> None:
 
 
 def progress_bar(console: Console, unit: str, **settings: Any) -> Progress:
-    """Return a progress bar that counts in some unit and shows the time left."""
+    """Return a progress bar that shows the count, its unit and the remaining time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -92,5 +124,5 @@ def progress_bar(console: Console, unit: str, **settings: Any) -> Progress:
 
 def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table; its first row is the header."""
-    line = lambda cells: "| " + " | ".join(cells) + " |"  # noqa: E731
-    return [line(rows[0]), "|" + "---|" * len(rows[0]), *map(line, rows[1:])]
+    header, *body = ["| " + " | ".join(cells) + " |" for cells in rows]
+    return [header, "|" + "---|" * len(rows[0]), *body]

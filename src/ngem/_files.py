@@ -1,7 +1,7 @@
-"""Files of arrays with a JSON header, written whole or not at all and never executed when read.
+"""Files of arrays with a JSON header: written atomically, and read without running any code.
 
 The format is safetensors. Its metadata holds one JSON text with the kind of file, a version, the
-header and a checksum over all of it, so that a damaged file is refused rather than half believed.
+header and a checksum of everything, so a damaged file is refused.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _KEY = "ngem"
 
 
 class FileError(ValueError):
-    """A file that is not what it should be."""
+    """A file that is damaged or not of the expected kind."""
 
 
 def write(
@@ -30,14 +30,14 @@ def write(
     kind: str,
     version: int,
 ) -> None:
-    """Write a file atomically: whoever reads it sees the old one or the new one, whole.
+    """Write a file atomically: a reader sees the complete old file or the complete new one.
 
     Args:
-        path: Where to write.
-        arrays: What to keep, by name.
-        header: Anything that JSON can say.
-        kind: What the file is, checked on reading.
-        version: Of the header's meaning; a reader refuses newer ones.
+        path: The file.
+        arrays: Arrays by name.
+        header: Anything that JSON can represent.
+        kind: Kind of file, checked by `read`.
+        version: Version of the header; `read` refuses newer ones.
     """
     from safetensors.numpy import save
 
@@ -50,11 +50,11 @@ def write(
 def read(
     path: str | os.PathLike, *, kind: str, version: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return arrays and header of a file that `write` made.
+    """Return the arrays and the header of a file that `write` wrote.
 
     Raises:
         FileError: If the file is damaged, of another kind, or of a newer version.
-        OSError: If it cannot be read at all.
+        OSError: If the file cannot be read.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -64,7 +64,7 @@ def read(
         metadata = _metadata(content)
         arrays = load(content)
         body = json.loads(metadata[_KEY])
-        # Some damage leaves the meaning as it was, such as 1e-5 turned to 1E-5; refuse it as well.
+        # Damage such as 1e-5 changed to 1E-5 leaves the values equal; refuse it as well.
         same_text = json.dumps(body) == metadata[_KEY]
         claimed, written = body["kind"], body["version"]
         header, checksum = body["header"], body.pop("sha256")
@@ -74,11 +74,11 @@ def read(
         TypeError,
         ValueError,
         ArithmeticError,
-        RecursionError,  # of JSON that is nested without end
+        RecursionError,  # from deeply nested JSON
     ) as error:
         raise FileError(
-            f"{path} must be a file of kind {kind!r} written by ngem, got something else or a "
-            f"damaged one ({type(error).__name__}: {error}); restore it from a copy."
+            f"{path} must be a file of kind {kind!r} written by ngem, got another or a damaged "
+            f"file ({type(error).__name__}: {error}); restore it from a copy."
         ) from error
     if claimed != kind:
         raise FileError(f"{path} must hold a {kind}, got a {claimed!r}; check the file's name.")
@@ -88,23 +88,23 @@ def read(
         )
     if not same_text or checksum != _checksum(arrays, body):
         raise FileError(
-            f"{path} must match its checksum, got other contents: the file was damaged or edited; "
-            "restore it from a copy or train again."
+            f"{path} must match its checksum, got different contents: the file was damaged or "
+            "edited; restore it from a copy or train again."
         )
     return arrays, header
 
 
 def replace(path: str | os.PathLike, content: bytes) -> None:
-    """Put content in a file's place in one step, surviving a crash at any moment."""
+    """Replace a file's content in one step; a crash leaves the old or the new content."""
     with replacing(path) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open a file that takes another's place when the block ends well, and vanishes otherwise."""
+    """Open a temporary file that replaces `path` if the block succeeds, and is deleted if not."""
     path = Path(path)
-    # Not from `tempfile`, whose files no one else may read: a model is made to be shared.
+    # Not from `tempfile`: only the owner may read its files, but others may need the model.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:

@@ -1,15 +1,15 @@
-"""What this process may use of the machine."""
+"""What a process uses of the machine: cores, and a cache of compiled programs."""
 
 import hashlib
 import os
 import platform
 from pathlib import Path
 
-#: Bytes of compiled programs to keep; those that were not used for longest go first.
-_KEPT = 2**28
+#: Largest size of the cache in bytes; the least recently used programs are deleted first.
+_CACHE_BYTES = 2**28
 
-#: Seconds of compiling from which on a program is worth a file.
-_WORTH = 0.1
+#: A program that compiles faster than this, in seconds, is not cached.
+_MIN_SECONDS = 0.1
 
 
 def available_cores() -> int:
@@ -19,34 +19,34 @@ def available_cores() -> int:
 
 
 def keep_compiled_programs() -> None:
-    """Have JAX keep what it compiles in the user's cache, for later processes.
+    """Make JAX cache compiled programs in the user's cache directory, for later processes.
 
-    To be called before JAX is imported. Who has named a directory by JAX_COMPILATION_CACHE_DIR is
-    left alone, and so is who cannot write to the cache: commands then compile anew, as ever.
+    Call this before JAX is imported. It does nothing if JAX_COMPILATION_CACHE_DIR is set or if the
+    directory is not writable; commands then compile their programs each time.
     """
     import platformdirs
 
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    place = platformdirs.user_cache_path("ngem") / "compiled" / _processor()
+    directory = platformdirs.user_cache_path("ngem") / "compiled" / _processor()
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return
-    if not os.access(place, os.W_OK):
+    if not os.access(directory, os.W_OK):
         return
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_KEPT))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_WORTH))
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(directory)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_CACHE_BYTES))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_MIN_SECONDS))
 
 
 def _processor() -> str:
     """Return a name for this kind of processor.
 
-    Programs may use instructions that another one, which shares the directory, does not have.
+    Machines may share the directory, and a program may use instructions that others lack.
     """
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
-    abilities = {line for line in lines if line.lower().startswith(("flags", "features"))}
-    words = [platform.machine(), platform.processor(), *sorted(abilities)]
+    features = {line for line in lines if line.lower().startswith(("flags", "features"))}
+    words = [platform.machine(), platform.processor(), *sorted(features)]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]

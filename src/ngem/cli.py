@@ -1,14 +1,14 @@
-"""The `ngem` command: thin, and each subcommand imports what it needs when it runs."""
+"""The `ngem` command: options and calls. Each subcommand imports what it needs when it runs."""
 
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import _machine
-from ._console import readable_errors, run_interruptible
+from ._console import Output, readable_errors, run_interruptible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,7 +16,7 @@ app = typer.Typer(
     help="Mixture density networks trained by natural gradient expectation maximization.",
 )
 
-data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch and verify their files.")
+data = typer.Typer(no_args_is_help=True, help="List, fetch and verify data sets.")
 app.add_typer(data, name="data")
 
 
@@ -42,10 +42,13 @@ def root(
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the pictures.")] = Path("out/demo"),
     epochs: Annotated[
-        int, typer.Option(min=1, help="Passes over the data; three times as many for the network.")
+        int,
+        typer.Option(
+            min=1, help="Epochs of the first example; the second runs three times as many."
+        ),
     ] = 50,
 ) -> None:
-    """Learn the paper's two synthetic examples with nll and ngem, side by side.
+    """Fit the paper's two synthetic examples with nll and with ngem, and compare them.
 
     Example: ngem demo --out out/demo
     """
@@ -65,14 +68,14 @@ def reproduce(
         str, typer.Option(help="smoke (seconds), quick (minutes) or full (the paper's).")
     ] = "quick",
     out: Annotated[
-        Path, typer.Option(help="Directory of results; what is there is continued.")
+        Path, typer.Option(help="Directory of results; an unfinished run is continued.")
     ] = Path("out/reproduce"),
-    workers: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Runs in parallel.")] = 2,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print the verdicts found in --out and run nothing.")
+        bool, typer.Option("--summary", help="Print the verdicts in --out and run nothing.")
     ] = False,
 ) -> None:
-    """Repeat the paper's tables and figures, with a verdict for each of its claims.
+    """Reproduce the paper's tables and figures, with a verdict for each of its claims.
 
     Example: ngem reproduce table1 fig4 --budget full
     """
@@ -86,45 +89,49 @@ def reproduce(
         elif names:
             command.reproduce(names, budget=budget, out=out, workers=workers, console=Console())
         else:
-            raise ValueError("expected what to reproduce, got nothing; try table1, fig4 or all.")
+            raise ValueError("ID must be given, got none; try table1, fig4 or all.")
 
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A .csv, .tsv or .parquet file.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="What `ngem fit` wrote.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `ngem fit`.")]
 Target = Annotated[str, typer.Option(metavar="COL[,COL]", help="Columns to predict.")]
 Features = Annotated[
     str | None,
-    typer.Option(metavar="COL[,COL]", help="Columns to predict from; all others by default."),
+    typer.Option(metavar="COL[,COL]", help="Columns to predict from; by default all others."),
 ]
 Exclude = Annotated[
-    str | None, typer.Option(metavar="COL[,COL]", help="Columns that are no features.")
+    str | None, typer.Option(metavar="COL[,COL]", help="Columns that are not features.")
 ]
 Categorical = Annotated[
-    str | None, typer.Option(metavar="COL[,COL]", help="Columns whose numbers are names.")
+    str | None,
+    typer.Option(metavar="COL[,COL]", help="Numeric columns to treat as categories."),
 ]
 Missing = Annotated[
     str, typer.Option(help="Rows with gaps: error, drop, or impute (gaps in features only).")
 ]
 OtherMissing = Annotated[
-    str | None, typer.Option("--missing", help="Rows with gaps: another rule than the model's.")
+    str | None, typer.Option("--missing", help="Rows with gaps; by default the model's own rule.")
 ]
 MaxRows = Annotated[
-    int | None, typer.Option(min=2, help="Take at most so many rows, at random, of a larger file.")
+    int | None, typer.Option(min=2, help="Sample at most this many rows of a larger file.")
 ]
 Validation = Annotated[
-    float, typer.Option(min=0.01, max=0.9, help="Share of rows held out to stop and to judge by.")
+    float,
+    typer.Option(min=0.01, max=0.9, help="Fraction of rows held out for stopping and scores."),
 ]
-Covariance = Annotated[str, typer.Option(help="diag, full or logistic.")]
-Objective = Annotated[str, typer.Option(help="ngem, nll or another name of an objective.")]
+Family = Annotated[str, typer.Option(help="Components: gaussian, logistic or laplace.")]
+Covariance = Annotated[str, typer.Option(help="Covariance of a component: diag or full.")]
+Objective = Annotated[str, typer.Option(help="ngem, nll or the name of another objective.")]
 Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Passes over the data at most; by default 40 to 1,000.")
+    int | None, typer.Option(min=1, help="Largest number of epochs; by default 40 to 1,000.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of the split, the start and the batches.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the start and the batches.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 ModelOut = Annotated[
-    Path | None, typer.Option(help="Model file to write; by default DATA's name with .ngem, here.")
+    Path | None,
+    typer.Option(help="Model file to write; by default DATA's name with .ngem, in this directory."),
 ]
 
 
@@ -138,8 +145,11 @@ def fit(
     missing: Missing = "error",
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
-    components: Annotated[int, typer.Option("--components", "-k", min=1, help="K.")] = 5,
+    components: Annotated[
+        int, typer.Option("--components", "-k", min=1, help="Components of the mixture.")
+    ] = 5,
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "128,128",
+    family: Family = "gaussian",
     covariance: Covariance = "diag",
     objective: Objective = "ngem",
     learning_rate: Annotated[
@@ -160,10 +170,8 @@ def fit(
         settings = {
             "n_components": components,
             "hidden_sizes": _read_sizes(hidden),
-            "covariance": covariance,
-            "objective": objective,
+            **_shared_settings(family, covariance, objective, epochs),
             "learning_rate": learning_rate,
-            "max_epochs": epochs,
         }
         _use_one_thread()
         from .tables import commands
@@ -172,26 +180,32 @@ def fit(
             data, target, features, exclude, categorical, missing, max_rows,
             validation_fraction, seed,
         )  # fmt: skip
-        commands.fit(source, settings, out, commands.Voice(quiet, as_json))
+        commands.fit(source, settings, out, Output(quiet, as_json))
 
 
 @app.command()
 def predict(
     model: Model,
     data: Data,
-    quantiles: Annotated[str, typer.Option(help="Probabilities; '' for none.")] = "0.05,0.5,0.95",
+    quantiles: Annotated[
+        str, typer.Option(help="Probabilities of the quantiles; '' for none.")
+    ] = "0.05,0.5,0.95",
     interval: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Also the ends of a region this probable.")
+        float | None,
+        typer.Option(min=0, max=1, help="Also write an interval with this probability."),
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="equal-tailed, or hdr: the smallest region, in pieces.")
+        str,
+        typer.Option(
+            help="equal-tailed, or hdr: the smallest region, which may have several pieces."
+        ),
     ] = "equal-tailed",
-    samples: Annotated[int, typer.Option(min=0, help="Also so many draws for each row.")] = 0,
+    samples: Annotated[int, typer.Option(min=0, help="Also write this many samples per row.")] = 0,
     keep: Annotated[
-        str | None, typer.Option(metavar="COL[,COL]", help="Columns of DATA to write as well.")
+        str | None, typer.Option(metavar="COL[,COL]", help="Columns of DATA to copy to the output.")
     ] = None,
     missing: OtherMissing = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="A .csv, .tsv or .parquet file; by default CSV on standard output."),
@@ -200,9 +214,9 @@ def predict(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write mean, quantiles, intervals and draws for each row of a table, in its order.
+    """Write mean, quantiles, intervals and samples for each row of a table, in the same order.
 
-    Rows are read and written a batch at a time: DATA may be larger than memory.
+    Rows are read and written in batches, so DATA may be larger than memory.
 
     Example: ngem predict energy.ngem new.csv --quantiles 0.05,0.5,0.95 --out predicted.csv
     """
@@ -210,7 +224,10 @@ def predict(
         from .tables import commands
 
         if as_json and out is None:
-            raise ValueError("--json must come with --out, got both on standard output; add --out.")
+            raise ValueError(
+                "--json must come with --out, because standard output cannot carry both, got no "
+                "--out; add --out."
+            )
         commands.predict(
             model,
             data,
@@ -222,7 +239,7 @@ def predict(
             missing=missing,
             seed=seed,
             out=out,
-            voice=commands.Voice(quiet, as_json, to_errors=out is None),
+            output=Output(quiet, as_json, to_stderr=out is None),
         )
 
 
@@ -242,31 +259,31 @@ def evaluate(
     with readable_errors(debug=debug):
         from .tables import commands
 
-        commands.evaluate(model, data, missing=missing, voice=commands.Voice(quiet, as_json))
+        commands.evaluate(model, data, missing=missing, output=Output(quiet, as_json))
 
 
 @app.command()
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     missing: OtherMissing = None,
     max_rows: MaxRows = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the choice of rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of rows.")] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write one self-contained page: densities, intervals, calibration, and the rows that surprise.
+    """Write one self-contained HTML page: scores, densities, intervals and calibration.
 
     Example: ngem report energy.ngem test.csv --out report.html
     """
     with readable_errors(debug=debug):
         from .tables import commands
 
-        voice = commands.Voice(quiet, as_json)
+        output = Output(quiet, as_json)
         commands.report(
-            model, data, out=out, missing=missing, max_rows=max_rows, seed=seed, voice=voice
+            model, data, out=out, missing=missing, max_rows=max_rows, seed=seed, output=output
         )
 
 
@@ -283,6 +300,7 @@ def tune(
     missing: Missing = "error",
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
+    family: Family = "gaussian",
     covariance: Covariance = "diag",
     objective: Objective = "ngem",
     epochs: Epochs = None,
@@ -294,7 +312,7 @@ def tune(
 ) -> None:
     """Choose components, width and learning rate by validation NLL, and write the best model.
 
-    The first trial has the defaults of `ngem fit` and runs to its end, whatever the budget.
+    The first trial has the defaults of `ngem fit` and runs to its end whatever the budget is.
 
     Example: ngem tune energy.csv --target heating --budget 60s --out energy.ngem
     """
@@ -302,12 +320,24 @@ def tune(
         _use_one_thread()
         from .tables import commands
 
-        settings = {"covariance": covariance, "objective": objective, "max_epochs": epochs}
+        settings = _shared_settings(family, covariance, objective, epochs)
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
             validation_fraction, seed,
         )  # fmt: skip
-        commands.tune(source, settings, budget, out, commands.Voice(quiet, as_json))
+        commands.tune(source, settings, budget, out, Output(quiet, as_json))
+
+
+def _shared_settings(
+    family: str, covariance: str, objective: str, epochs: int | None
+) -> dict[str, Any]:
+    """Return the parameters of the estimator that `fit` and `tune` have in common."""
+    return {
+        "family": family,
+        "covariance": covariance,
+        "objective": objective,
+        "max_epochs": epochs,
+    }
 
 
 def _read_sizes(text: str) -> tuple[int, ...]:
@@ -315,13 +345,13 @@ def _read_sizes(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise ValueError(
-            f"--hidden must be whole numbers with commas between them, got {text!r}; for example "
+            f"--hidden must be whole numbers separated by commas, got {text!r}; for example "
             "--hidden 128,128."
         ) from None
 
 
 def _use_one_thread() -> None:
-    """Give XLA one thread, if JAX has not started yet: small networks train 1.4 times as fast."""
+    """Give XLA one thread unless NPROC is set: small networks then train 1.4 times as fast."""
     os.environ.setdefault("NPROC", "1")
 
 
@@ -333,17 +363,17 @@ def bench(
     ] = None,
     smoke: Annotated[
         bool,
-        typer.Option("--smoke", help="Tiny shapes: shows whether it works and measures nothing."),
+        typer.Option("--smoke", help="Tiny shapes: check that it runs, measure nothing."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="JSON file for the table.")] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep what --out holds of rows not measured now.")
+        bool, typer.Option("--keep", help="Keep the rows of --out that are not measured now.")
     ] = False,
     show: Annotated[
         Path | None, typer.Option(help="Print a saved table as Markdown and measure nothing.")
     ] = None,
 ) -> None:
-    """Measure speed as ratios, on this machine and in turns; leave the machine alone meanwhile.
+    """Measure speed as ratios between alternating runs on this machine, which should be idle.
 
     Example: ngem bench step updates --out out/bench.json
     """
@@ -360,7 +390,7 @@ def bench(
 
 @data.command("list")
 def data_list() -> None:
-    """Show every data set, its size, how much of it is here, and its licence.
+    """Show every data set: its size, how much of it is here, and its license.
 
     Example: ngem data list
     """
@@ -374,9 +404,9 @@ def data_list() -> None:
 def data_fetch(
     names: Annotated[list[str], typer.Argument(help="Names of data sets, or all.")],
 ) -> None:
-    """Download what is not here yet, and check every file.
+    """Download the files that are not here yet, and check every file.
 
-    Files in the directory NGEM_DATA_DIR come first. Running this again goes on after an error.
+    Files in the directory NGEM_DATA_DIR take precedence. After an error, run this again to resume.
 
     Example: ngem data fetch energy yacht
     """
@@ -389,10 +419,10 @@ def data_fetch(
 @data.command("verify")
 def data_verify(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names of data sets; all that is here if none.")
+        list[str] | None, typer.Argument(help="Names of data sets; by default all that are here.")
     ] = None,
 ) -> None:
-    """Check every file that is here; fail if one is damaged, or if a named set is not complete.
+    """Check every file that is here; fail if one is damaged or a named set is not complete.
 
     Example: ngem data verify mnist
     """
@@ -404,8 +434,8 @@ def data_verify(
 
 def main() -> None:
     """Run the command."""
-    # Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
+    # BLAS threads do not speed up small factorizations, and they compete for cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.argv[1:2] != ["bench"]:  # which measures compiling, too, and must not find it done
+    if sys.argv[1:2] != ["bench"]:  # it also measures compilation, so it must not use the cache
         _machine.keep_compiled_programs()
     run_interruptible(app)

@@ -394,8 +394,11 @@ def reliability_curve(
 
 
 def _color(name: str, number: int) -> str:
-    """Return the color of a method in `COLORS`, or a color by number for any other method."""
-    return COLORS.get(name, _CYCLE[(number + 2) % len(_CYCLE)])
+    """Return the color of a method in `COLORS`, or a color by number for any other method.
+
+    What follows a comma, as in "ngem, full strength", does not change the color.
+    """
+    return COLORS.get(name.partition(",")[0], _CYCLE[(number + 2) % len(_CYCLE)])
 
 
 def _check_path(x: np.ndarray, mixture: Mixture) -> None:

@@ -1,4 +1,4 @@
-"""The page about a model: complete, self-contained, readable without eyes, alive in a browser."""
+"""The page about a model: complete, self-contained, escaped, described in words, interactive."""
 
 import html
 import html.parser
@@ -9,11 +9,14 @@ import subprocess
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 from ngem import MDNRegressor
 from ngem.estimator.schema import Column, Schema
-from ngem.tables.report import page as html_report
+from ngem.tables.encode import Rows
+from ngem.tables.report import densities, make_report
+from ngem.tables.report.page import importances
 
 pytestmark = pytest.mark.trains
 
@@ -21,14 +24,14 @@ pytestmark = pytest.mark.trains
 class Reader(html.parser.HTMLParser):
     def __init__(self, page):
         super().__init__()
-        self.found = []
+        self.tags = []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
     def all(self, tag):
-        return [attrs for name, attrs in self.found if name == tag]
+        return [attrs for name, attrs in self.tags if name == tag]
 
 
 SCHEMA = Schema(
@@ -39,14 +42,15 @@ SCHEMA = Schema(
         Column("rare", "number"),
         Column("wet", "boolean"),
     ),
-    ("up & {{body}}", "far"),
+    ("up & {{ title }}", "far"),
     "impute",
     "ngem fit 'a file.csv'",
 )
 
 
 @pytest.fixture(scope="module")
-def page():
+def fitted():
+    """A model and the rows to judge it by: only the first two columns matter."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 6))
     x[:, 2:4] = np.eye(2)[rng.integers(0, 2, 60)]
@@ -65,23 +69,55 @@ def page():
     )
     with jax.numpy_dtype_promotion("standard"):
         model.fit(x, y)
-    table = html_report.Table(x, y, SCHEMA, np.arange(60) + 1)
-    found = html_report.importances(model, table)
-    assert set(found) == {column.name for column in SCHEMA.features}
-    assert set(list(found)[:2]) == {"US$ a<b AU$", "second"}
-    typical = table.typical
-    assert sorted(typical[2:4]) == [0, 1]
-    assert typical[5] in (0, 1)
-    return html_report.make_report(model, table, title="Ours & theirs")
+    return model, Rows(x, y, np.arange(60) + 1, np.ones(60, bool), pl.DataFrame())
 
 
-def test_nothing_comes_from_elsewhere_and_all_is_told(page):
+@pytest.fixture(scope="module")
+def page(fitted):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(densities, "_LEVELS", (0.2, 0.8))  # fewer pictures to draw
+        return make_report(*fitted, SCHEMA, title="Ours & theirs")
+
+
+def test_important_columns_come_first(fitted):
+    rises = importances(*fitted, SCHEMA)
+    assert set(rises) == {column.name for column in SCHEMA.features}
+    assert set(list(rises)[:2]) == {"US$ a<b AU$", "second"}
+    assert list(rises.values()) == sorted(rises.values(), reverse=True)
+
+
+def test_a_typical_row_is_one_that_could_be(fitted):
+    _, rows = fitted
+    row = densities.typical_row(rows, SCHEMA)
+    assert row[0] == np.nanmedian(rows.x[:, 0])
+    assert sorted(row[2:4]) == [0, 1]
+    assert row[5] in (0, 1)
+
+
+def test_without_a_number_that_varies_no_density_is_drawn(fitted):
+    model, rows = fitted
+    constant = rows._replace(x=np.zeros_like(rows.x))
+    order = dict.fromkeys(SCHEMA.places, 0.0)
+    assert densities.density_sliders(model, constant, SCHEMA, order, 0) == []
+
+
+def test_a_single_number_has_one_picture_and_no_slider(fitted):
+    model, rows = fitted
+    x = np.zeros_like(rows.x)
+    x[:, 1] = rows.x[:, 1]
+    order = dict.fromkeys(SCHEMA.places, 0.0)
+    (only,) = densities.density_sliders(model, rows._replace(x=x), SCHEMA, order, 0)
+    assert only.column == ""
+    assert len(only.pictures) == 1
+    assert "along second, all others" in only.pictures[0].title
+
+
+def test_the_page_is_complete_and_self_contained(page):
     read = Reader(page)
     pictures = read.all("img")
     # Training, importance, components; for two targets two sliders, intervals and calibration.
     frames = [len(json.loads(attrs["data-labels"])) for attrs in read.all("div") if len(attrs) == 2]
-    assert len(frames) == 4
-    assert all(2 <= count <= 5 for count in frames)
+    assert frames == [2] * 4
     assert len(pictures) == 3 + sum(frames) + 2 * (1 + 2)
     sources = read.all("source")
     for attrs in [*pictures, *sources]:
@@ -90,20 +126,31 @@ def test_nothing_comes_from_elsewhere_and_all_is_told(page):
         assert light["src"] != dark["srcset"]
         assert dark["media"] == "screen and (prefers-color-scheme: dark)"
     assert all(len(attrs["alt"]) > 10 for attrs in pictures)
-    told = " ".join(attrs["alt"] for attrs in pictures)
-    assert "brighter means" in told
-    assert "below the diagonal the model is too sure" in told
+    descriptions = " ".join(attrs["alt"] for attrs in pictures)
+    assert "brighter means" in descriptions
+    assert "below the diagonal the model is overconfident" in descriptions
     assert not read.all("link")
     assert all("src" not in attrs for attrs in read.all("script"))
-    words = re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
+    assert [attrs["scope"] for attrs in read.all("th")].count("col") == 2 + 5 + 6
+    words = without_images(page)
     assert "http" not in words
     assert words.count("<main>") == 1
-    assert "Ours &amp; theirs" in words
-    assert "a&lt;b" in words
-    assert "a<b" not in words
-    assert "ngem fit &#x27;a file.csv&#x27;" in words
     assert "kind = x" in words
     assert "nan" not in words.lower()
+
+
+def test_every_text_is_escaped(page):
+    words = without_images(page)
+    assert page.startswith("<!doctype html>")
+    assert words.count("Ours &amp; theirs") == 2
+    assert "up &amp; {{ title }}" in words
+    assert "a&lt;b" in words
+    assert "a<b" not in words
+    assert "ngem fit &#39;a file.csv&#39;" in words
+
+
+def without_images(page):
+    return re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +163,7 @@ def test_nothing_comes_from_elsewhere_and_all_is_told(page):
     ],
 )
 def test_ranges_of_columns(values, expected):
-    assert html_report._range(values) == (expected and pytest.approx(expected))
+    assert densities._range(values) == (expected and pytest.approx(expected))
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
@@ -133,7 +180,11 @@ document.title = JSON.stringify([shown, slider.querySelector("output").textConte
     )
     path = tmp_path / "page.html"
     path.write_text(moved, encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    options = [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"),
+    ]
     done = subprocess.run(
         ["chromium", *options, "--dump-dom", path.as_uri()],
         capture_output=True,

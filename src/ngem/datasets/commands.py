@@ -1,4 +1,4 @@
-"""What `ngem data` prints: which sets there are, how a download goes, which files are damaged."""
+"""What `ngem data` prints: the data sets, the progress of a download, the damaged files."""
 
 import sys
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from . import DataError, catalogue
 
 
 def show_list() -> None:
-    """Print every set with its size, what is here of it, and its licence."""
-    rows = [("name", "contents", "size", "here", "licence")]
+    """Print every data set with its size, what is here of it, and its license."""
+    rows = [("name", "contents", "size", "here", "license")]
     for data in catalogue.DATA_SETS.values():
         result = catalogue.check(data)
-        rows.append((data.name, data.shape, _size(data.bytes), _here(result), data.licence))
+        rows.append((data.name, data.shape, _size(data.bytes), _state(result), data.licence))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
@@ -19,7 +19,7 @@ def show_list() -> None:
 
 
 def fetch(names: Sequence[str]) -> None:
-    """Make sets present, with a progress bar where someone watches."""
+    """Download what is missing of some data sets, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
@@ -43,29 +43,29 @@ def fetch(names: Sequence[str]) -> None:
 
 
 def verify(names: Sequence[str]) -> None:
-    """Print the state of each set, all of them if none is named.
+    """Print the state of each named data set, or of all if none is named.
 
     Raises:
-        DataError: If a file is damaged, a named set is not complete, or nothing is here.
+        DataError: If a file is damaged, a named data set is not complete, or no file is here.
     """
     results = {data.name: catalogue.check(data) for data in catalogue.choose(names or ["all"])}
     for name, result in results.items():
-        print(f"{name}: {_here(result)}")
+        print(f"{name}: {_state(result)}")
     damaged = dict.fromkeys(path for result in results.values() for path in result.damaged)
     if damaged:
         raise DataError(
             f"every file must be as published, got {len(damaged)} damaged: "
             f"{', '.join(map(str, damaged))}; delete them and run `ngem data fetch`."
         )
-    lacking = [name for name in names if name in results and results[name].missing]
-    if lacking or not any(result.good for result in results.values()):
+    incomplete = [name for name in names if name in results and results[name].missing]
+    if incomplete or not any(result.good for result in results.values()):
         raise DataError(
-            f"{', '.join(lacking) or 'some data set'} must be here to be verified, got missing "
-            f"files; run `ngem data fetch {' '.join(lacking) or 'all'}`."
+            f"{', '.join(incomplete) or 'some data set'} must be here to be verified, got missing "
+            f"files; run `ngem data fetch {' '.join(incomplete) or 'all'}`."
         )
 
 
-def _here(result: catalogue.Check) -> str:
+def _state(result: catalogue.Check) -> str:
     count = len(result.good) + len(result.damaged) + len(result.missing)
     if result.damaged:
         return f"{len(result.damaged)} of {count} damaged"

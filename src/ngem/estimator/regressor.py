@@ -87,6 +87,8 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         diagnostics_: See `ngem.estimator.diagnostics.diagnose`, and how many steps were skipped.
         n_iter_: Epochs run.
         best_epoch_: Index in `history_` of the parameters that were kept.
+        validation_rows_: Indices of the rows that the fit held out, in ascending order; empty if
+            there are none, None in a loaded estimator.
         n_outputs_: Number of target columns.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
@@ -96,6 +98,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     table_: Schema | None
+    validation_rows_: np.ndarray | None
 
     def __init__(
         self,
@@ -186,7 +189,11 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.validation_rows_ = np.empty(0, int)
         train, held_out = self._hold_out(table, eval_set, seed)
+        weights = np.asarray(sample_weight)
+        if weights.ndim:  # rows of weight zero were left out before the split
+            self.validation_rows_ = np.flatnonzero(weights)[self.validation_rows_]
         inputs = fit_inputs(train.x, train.weights, scale=self.scale_inputs)
         targets = no_scaling(train.y.shape[1])
         if self.scale_targets:
@@ -350,6 +357,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             history=saved.history,
         )
         self.table_ = saved.table
+        self.validation_rows_ = None
         return self
 
     def to_torch(self):
@@ -448,6 +456,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             return table, None
         rng = np.random.default_rng(seed)
         rows, rest = split_rows(len(table.x), float(self.validation_fraction), rng)
+        self.validation_rows_ = rest
         return table.take(rows), table.take(rest) if len(rest) else None
 
     def _read_features(self, X: Any) -> np.ndarray:

@@ -8,10 +8,10 @@ import numpy as np
 from ..estimator.prediction import Model
 from ..metrics import pit_uniformity
 
-#: Probabilities of the equal-tailed intervals whose coverage is told.
+#: Probabilities of the equal-tailed intervals whose coverage is reported.
 COVERAGES = (0.5, 0.9)
 
-#: Below this probability of a PIT as uneven by chance, we speak of miscalibration.
+#: Report miscalibration if a PIT this far from uniform has a smaller probability than this.
 SIGNIFICANT = 0.05
 
 
@@ -19,11 +19,11 @@ class RowScores(NamedTuple):
     """Scores of each row, in the user's units.
 
     Attributes:
-        nll: Negative log density of all targets together, (rows,).
-        crps: Continuous ranked probability score of each target, (rows, dim); NaN for components
-            that have no closed form of it.
-        error: Mean less target, (rows, dim).
-        pit: Probability of a value below the target, (rows, dim); even if calibrated.
+        nll: Negative log density of all targets jointly, (rows,).
+        crps: Continuous ranked probability score of each target, (rows, dim); NaN for families
+            without a closed form.
+        error: Predicted mean minus target, (rows, dim).
+        pit: Predicted probability of a value below the target, (rows, dim); uniform if calibrated.
     """
 
     nll: np.ndarray
@@ -34,8 +34,8 @@ class RowScores(NamedTuple):
 
 def score_rows(model: Model, x: np.ndarray, y: np.ndarray) -> RowScores:
     """Return the scores of some rows."""
-    known = model.network.family.has_crps
-    crps = model.crps(x, y) if known else np.full(y.shape, np.nan)
+    has_crps = model.network.family.has_crps
+    crps = model.crps(x, y) if has_crps else np.full(y.shape, np.nan)
     return RowScores(-model.log_prob(x, y), crps, model.mean(x) - y, model.pit(x, y))
 
 
@@ -44,19 +44,21 @@ def join(parts: Sequence[RowScores]) -> RowScores:
     return RowScores(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def summarise(scores: RowScores, model: Model, targets: Sequence[str]) -> dict[str, Any]:
-    """Return plain numbers about all rows, and about each target."""
+def summarize(scores: RowScores, model: Model, targets: Sequence[str]) -> dict[str, Any]:
+    """Return averages over all rows, jointly and for each target, as plain numbers."""
     nll = float(np.mean(scores.nll))
+    standardized = nll - model.targets.log_volume
     return {
         "rows": len(scores.nll),
         "nll": nll,
-        "nll_standardised": nll - model.targets.log_volume,
+        "nll_standardized": standardized,
+        "nll_standardised": standardized,  # the key of version 0.1
         "targets": {
             name: {
-                "crps": _known(np.mean(scores.crps[:, index])),
+                "crps": _finite_or_none(np.mean(scores.crps[:, index])),
                 "rmse": float(np.sqrt(np.mean(scores.error[:, index] ** 2))),
                 "coverage": {
-                    f"{share:g}": coverage(scores.pit[:, index], share) for share in COVERAGES
+                    f"{level:g}": coverage(scores.pit[:, index], level) for level in COVERAGES
                 },
                 **calibration(scores.pit[:, index]),
             }
@@ -65,17 +67,17 @@ def summarise(scores: RowScores, model: Model, targets: Sequence[str]) -> dict[s
     }
 
 
-def _known(value: Any) -> float | None:
+def _finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def coverage(pit: np.ndarray, share: float) -> float:
-    """Return how many of the targets lie in their equal-tailed interval of a given probability."""
-    return float(np.mean(np.abs(pit - 0.5) <= share / 2))
+def coverage(pit: np.ndarray, level: float) -> float:
+    """Return the fraction of targets inside their equal-tailed interval of a given probability."""
+    return float(np.mean(np.abs(pit - 0.5) <= level / 2))
 
 
 def calibration(pit: np.ndarray) -> dict[str, Any]:
-    """Return the Kolmogorov-Smirnov test of an even PIT, and what it means in words."""
+    """Return the Kolmogorov-Smirnov test of a uniform PIT, and a verdict in words."""
     distance, p_value = pit_uniformity(pit)
     return {
         "pit_distance": distance,
@@ -86,10 +88,10 @@ def calibration(pit: np.ndarray) -> dict[str, Any]:
 
 def _verdict(pit: np.ndarray, p_value: float) -> str:
     if p_value >= SIGNIFICANT:
-        return f"good, as far as {len(pit)} rows can tell"
-    # Of an even PIT the mean is 1/2 and the variance 1/12; each in units of its standard error.
-    shift = (np.mean(pit) - 0.5) * np.sqrt(12 * len(pit))
-    spread = (np.mean((pit - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * len(pit))
-    if abs(shift) > abs(spread):
-        return "densities too low" if shift > 0 else "densities too high"
-    return "densities too narrow" if spread > 0 else "densities too wide"
+        return f"good, as far as {len(pit)} rows can show"
+    # A uniform PIT has mean 1/2 and variance 1/12. Both deviations are in standard errors.
+    mean_shift = (np.mean(pit) - 0.5) * np.sqrt(12 * len(pit))
+    excess_variance = (np.mean((pit - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * len(pit))
+    if abs(mean_shift) > abs(excess_variance):
+        return "densities too low" if mean_shift > 0 else "densities too high"
+    return "densities too narrow" if excess_variance > 0 else "densities too wide"

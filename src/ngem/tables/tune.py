@@ -11,20 +11,20 @@ from ..estimator.regressor import MDNRegressor
 from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import FitError, Progress
 
-#: What is drawn from. A learning rate is an argument of the compiled program, but the others make
-#: a program of their own, so that there are few of them.
+#: Values to sample from. The learning rate is an argument of the compiled program. Every other
+#: combination compiles a program of its own, so there are few of them.
 COMPONENTS = (1, 2, 3, 5, 8, 12)
 WIDTHS = (32, 64, 128, 256)
 RATE_FACTORS = (0.2, 3.0)
 
-#: Share of training before a trial can be hopeless, and how many complete trials it takes.
+#: Fraction of the epochs that every trial may run, and complete trials needed to judge others.
 _GRACE, _ENOUGH = 0.25, 2
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 class Budget(NamedTuple):
-    """How long to search: seconds, or a number of trials; the other is None."""
+    """Limit of a search: seconds or a number of trials; the other one is None."""
 
     seconds: float | None
     trials: int | None
@@ -33,26 +33,26 @@ class Budget(NamedTuple):
         return f"{self.trials} trials" if self.seconds is None else f"{self.seconds:g} s"
 
     def progress(self, trial: int, spent: float) -> str:
-        """Return how far a search is."""
+        """Return how much of the budget a search has used."""
         if self.seconds is None:
             return f"trial {trial} of {self.trials}, {spent:.0f} s"
         return f"trial {trial}, {spent:.0f} of {self.seconds:g} s"
 
     def is_spent(self, trials: int, spent: float) -> bool:
-        """Tell whether to stop after so many trials and seconds."""
+        """Return whether a search must stop after these trials and seconds."""
         return trials >= self.trials if self.trials is not None else spent >= (self.seconds or 0)
 
 
 class Trial(NamedTuple):
-    """One setting and how it went.
+    """One choice of settings and its outcome.
 
     Attributes:
-        number: From 1.
+        number: Number of the trial, from 1.
         settings: Parameters of the estimator.
-        nll: Best validation NLL in standardised units; of a stopped trial, until then.
+        nll: Best validation NLL in standardized units; of a stopped trial, until then.
         ended: "complete", "hopeless", "out of time" or "diverged".
-        curve: Best validation NLL so far, epoch by epoch, over `max_epochs` of them.
-        max_epochs: How many there could have been.
+        curve: Best validation NLL so far, after each epoch that ran.
+        max_epochs: Largest possible number of epochs.
     """
 
     number: int
@@ -62,14 +62,14 @@ class Trial(NamedTuple):
     curve: np.ndarray
     max_epochs: int
 
-    def plain(self) -> dict[str, Any]:
-        """Return what JSON can say."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is written as JSON."""
         nll = self.nll if np.isfinite(self.nll) else None
         return {"number": self.number, **self.settings, "nll": nll, "ended": self.ended}
 
 
 def read_budget(text: str) -> Budget:
-    """Return what "60s", "5m", "1h", "20" or "20 trials" mean."""
+    """Return the budget in a text such as "60s", "5m", "1h", "20" or "20 trials"."""
     time_given = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh])\s*", text)
     trials_given = re.fullmatch(r"\s*(\d+)\s*(?:trials?)?\s*", text)
     if time_given and float(time_given[1]) > 0:
@@ -89,23 +89,24 @@ def search(
     seed: int,
     report: Callable[[Trial, Trial], Any],
 ) -> tuple[MDNRegressor, list[Trial]]:
-    """Return the best estimator found, and all trials.
+    """Return the best estimator and all trials.
 
-    The first trial has the defaults and always runs to its end, so that there is a model, and one
-    no worse than the defaults on the validation rows. A later one is hopeless, and stopped, if
-    after a quarter of its epochs its best is worse than the median of complete trials there.
+    The first trial has the default settings and always runs to its end. So there is always a
+    model, and it is no worse than the defaults on the validation rows. A later trial is stopped as
+    hopeless if, after a quarter of its epochs, its best NLL is above the median of the complete
+    trials at the same epoch.
 
     Args:
-        fit: From settings and callbacks to a fitted estimator with validation rows.
+        fit: Takes settings and callbacks, returns a fitted estimator with validation rows.
         budget: When to stop.
-        seed: Of the settings that are tried.
-        report: Called after each trial with it and the best so far.
+        seed: Seed of the settings to try.
+        report: Called after each trial with this trial and the best one so far.
     """
     rng, started = np.random.default_rng(seed), time.perf_counter()
     trials: list[Trial] = []
     best: tuple[MDNRegressor, Trial] | None = None
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
-        settings = _draw(rng, first=not trials)
+        settings = _sample_settings(rng, first=not trials)
         deadline = started + budget.seconds if budget.seconds and best else None
         estimator, trial = _run(fit, len(trials) + 1, settings, _Watch(trials, deadline))
         trials.append(trial)
@@ -113,17 +114,21 @@ def search(
             best = estimator, trial
         if best is None:
             raise ValueError(
-                "the first trial must end well, got training that diverged with the default "
+                "the first trial must succeed, got training that diverged with the default "
                 "settings; look for columns with a few huge values."
             )
         report(trial, best[1])
     return best[0], trials
 
 
-def _draw(rng: np.random.Generator, *, first: bool) -> dict[str, Any]:
-    rate = DEFAULT_LEARNING_RATES["adam"]
+def _sample_settings(rng: np.random.Generator, *, first: bool) -> dict[str, Any]:
+    rate, default = DEFAULT_LEARNING_RATES["adam"], MDNRegressor()
     if first:
-        return {"n_components": 5, "hidden_sizes": (128, 128), "learning_rate": rate}
+        return {
+            "n_components": default.n_components,
+            "hidden_sizes": default.hidden_sizes,
+            "learning_rate": rate,
+        }
     width = int(rng.choice(WIDTHS))
     low, high = np.log(RATE_FACTORS)
     return {
@@ -134,13 +139,13 @@ def _draw(rng: np.random.Generator, *, first: bool) -> dict[str, Any]:
 
 
 class _Stopped(Exception):
-    """Raised from within a fit to end it."""
+    """Raised by a callback to end a fit."""
 
 
 class _Watch:
-    """A callback that follows a trial and stops one that is hopeless or late."""
+    """A callback that records a trial and stops it if it is hopeless or out of time."""
 
-    def __init__(self, trials: Sequence[Trial], deadline: float | None):
+    def __init__(self, trials: Sequence[Trial], deadline: float | None) -> None:
         self._rivals = [trial for trial in trials if trial.ended == "complete"]
         self._deadline = deadline
         self.curve: list[float] = []
@@ -148,7 +153,7 @@ class _Watch:
 
     def __call__(self, progress: Progress) -> None:
         lowest = self.curve[-1] if self.curve else np.inf
-        # Epochs come in chunks, and `best_nll` is the best of a whole chunk.
+        # Not `best_nll`, which is the best of all epochs that the loop ran in one chunk.
         self.curve.append(float(np.fmin(lowest, progress.validation_nll)))
         self.max_epochs = progress.max_epochs
         if self._deadline is not None and time.perf_counter() > self._deadline:
@@ -157,18 +162,21 @@ class _Watch:
             raise _Stopped("hopeless")
 
     def __deepcopy__(self, memo: Any) -> "_Watch":
-        return self  # of a copy, which a clone would make, no one could read the curve
+        return self  # cloning an estimator copies its callbacks; the search reads this one
 
     def _is_hopeless(self) -> bool:
         epoch = len(self.curve)
         if len(self._rivals) < _ENOUGH or epoch < _GRACE * self.max_epochs:
             return False
-        there = [trial.curve[min(epoch, len(trial.curve)) - 1] for trial in self._rivals]
-        return self.curve[-1] > float(np.median(there))
+        at_epoch = [trial.curve[min(epoch, len(trial.curve)) - 1] for trial in self._rivals]
+        return self.curve[-1] > float(np.median(at_epoch))
 
 
 def _run(
-    fit: Callable, number: int, settings: dict[str, Any], watch: _Watch
+    fit: Callable[[dict[str, Any], list[Callable]], MDNRegressor],
+    number: int,
+    settings: dict[str, Any],
+    watch: _Watch,
 ) -> tuple[MDNRegressor | None, Trial]:
     estimator, ended = None, "complete"
     try:

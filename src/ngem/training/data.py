@@ -124,7 +124,10 @@ def arrange(network: MixtureNetwork, data: Data, batch_size: int) -> Data:
 
 
 def shuffled(key: PRNGKeyArray, count: int, places: int) -> Int[Array, " place"]:
-    """Return the numbers below `count` in random order, much faster than by sorting.
+    """Return the numbers below `count` in random order.
+
+    About 20 times as fast as `jax.random.permutation`, which would take 16% of an epoch of 6,554
+    rows (`docs/results/shuffle.json`).
 
     After `count` places the order starts again; there are at least `places` of them in all.
 

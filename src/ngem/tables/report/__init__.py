@@ -1,5 +1,5 @@
 """A fitted model on one page."""
 
-from .page import Table, make_report
+from .page import make_report
 
-__all__ = ["Table", "make_report"]
+__all__ = ["make_report"]

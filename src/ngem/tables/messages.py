@@ -1,0 +1,105 @@
+"""The text that commands print about tables, fits, trials and scores."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import tune as tuning
+
+_KINDS = {"number": "numeric", "boolean": "true or false", "category": "categorical"}
+
+
+def table_text(path: Path, facts: dict[str, Any]) -> str:
+    """Return what was read from a table."""
+    kinds = list(facts["features"].values())
+    counts = ", ".join(
+        f"{kinds.count(kind)} {word}" for kind, word in _KINDS.items() if kind in kinds
+    )
+    taken, dropped = facts["used_rows"] + facts["dropped_rows"], facts["dropped_rows"]
+    sampled = f", {taken:,} of them sampled at random" if taken < facts["rows"] else ""
+    gaps = f", {dropped:,} dropped because of gaps" if dropped else ""
+    return (
+        f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
+        f"Features: {len(kinds)} columns ({counts}), {facts['inputs']} network inputs\n"
+        f"Targets:  {', '.join(facts['targets'])}"
+    )
+
+
+def training_text(result: dict[str, Any]) -> str:
+    """Return how the rows were split, and how the training went."""
+    validation = f"{result['validation_rows']:,} for validation"
+    kept = f"kept epoch {result['best_epoch']:,}, the best on the validation rows"
+    if not result["validation_rows"]:
+        validation = "none for validation, because there are too few"
+        kept = "kept the last epoch"
+    return (
+        f"Split:    {result['training_rows']:,} rows for training, {validation} "
+        f"(seed {result['seed']})\n"
+        f"Training: {result['epochs']:,} epochs in {result['seconds']:.1f} s; {kept}"
+    )
+
+
+def summary_text(result: dict[str, Any]) -> str:
+    """Return the scores of a fit, its gains over simple models, and its components."""
+    return "\n".join(_summary_lines(result))
+
+
+def scores_text(scores: dict[str, Any]) -> str:
+    """Return the scores of all targets jointly and of each target."""
+    return "\n".join(_score_lines(scores))
+
+
+def evaluated_text(path: Path, scores: dict[str, Any]) -> str:
+    """Return the scores of a model on the rows of a file."""
+    dropped = scores["dropped_rows"]
+    gaps = f" ({dropped:,} more dropped because of gaps)" if dropped else ""
+    return f"On the {scores['rows']:,} rows of {path.name}{gaps}:\n{scores_text(scores)}"
+
+
+def predicted_text(rows: int, empty: int, out: Path | None) -> str:
+    """Return how many rows were predicted, and where the predictions are."""
+    gaps = f" ({empty:,} of them empty because of gaps)" if empty else ""
+    return f"Predictions for {rows:,} rows{gaps} written to {out or 'standard output'}"
+
+
+def trial_text(
+    trial: tuning.Trial, best: tuning.Trial, seconds: float, budget: tuning.Budget
+) -> str:
+    """Return the settings and the score of one trial, and the best score so far."""
+    score = f"NLL {trial.nll:.3f}" if trial.ended == "complete" else f"stopped: {trial.ended}"
+    components, sizes, rate = trial.settings.values()
+    return (
+        f"{budget.progress(trial.number, seconds)}: components {components}, width {sizes[0]}, "
+        f"learning rate {rate:.2g}: {score}; best so far {best.nll:.3f} (trial {best.number})"
+    )
+
+
+def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
+    scores = result["scores"]
+    yield f"\nOn the {scores['rows']:,} {result['judged_by']} rows:"
+    yield from _score_lines(scores)
+    gains = (("one Gaussian for all rows", "gaussian"), ("linear least squares", "least_squares"))
+    for label, name in gains:
+        gain = result[f"gain_over_{name}"]
+        yield f"  gain over {label}: {'unknown' if gain is None else f'{gain:.3f} nat per row'}"
+    effective, unused = result["effective_components"], len(result["dead_components"])
+    in_use = "" if effective is None else f"{effective:.1f} effective, "
+    yield f"  components: {result['components']}, {in_use}{unused} unused"
+
+
+def _score_lines(scores: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"  NLL: {scores['nll']:.3f} nat per row in your units, {scores['nll_standardized']:.3f} "
+        "in standardized units (can be negative: it is minus a log density)"
+    )
+    for name, target in scores["targets"].items():
+        coverages = ", ".join(
+            f"{float(level):.0%} intervals contain {coverage:.0%}"
+            for level, coverage in target["coverage"].items()
+        )
+        crps = "CRPS unknown" if target["crps"] is None else f"CRPS {target['crps']:.4g}"
+        yield f"  {name}: RMSE {target['rmse']:.4g}, {crps}; {coverages} of the rows"
+        yield (
+            f"  {name}: calibration {target['calibration']} (PIT uniformity p = "
+            f"{target['pit_p_value']:.2g})"
+        )

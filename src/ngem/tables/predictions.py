@@ -1,0 +1,84 @@
+"""The columns that `ngem predict` writes: mean, quantiles, intervals and samples of each target."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from .._errors import check_choice, check_fraction
+from ..estimator.prediction import Model
+
+
+class Wanted(NamedTuple):
+    """What to predict besides the mean.
+
+    Attributes:
+        levels: Probabilities of the quantiles.
+        interval: Probability of an interval or region, or None.
+        kind: "equal-tailed", or "hdr" for the smallest region.
+        samples: Samples per row.
+    """
+
+    levels: Sequence[float]
+    interval: float | None
+    kind: str
+    samples: int
+
+
+def read_wanted(quantiles: str, interval: float | None, kind: str, samples: int) -> Wanted:
+    """Return what the options of the command ask for.
+
+    Raises:
+        ValueError: If an option has a value that it cannot have.
+    """
+    check_choice("--kind", kind, ("equal-tailed", "hdr"))
+    if interval is not None:
+        check_fraction("--interval", interval)
+    return Wanted(_read_quantiles(quantiles), interval, kind, samples)
+
+
+def prediction_columns(
+    model: Model, targets: Sequence[str], x: np.ndarray, wanted: Wanted, key: jax.Array
+) -> dict[str, np.ndarray]:
+    """Return the columns for complete rows, target by target."""
+    # A batch in which every row has gaps has the same columns; predict for one row of zeros.
+    rows = x if len(x) else np.zeros((1, x.shape[1]))
+    blocks = [(["mean"], model.mean(rows)[:, None])]
+    if wanted.levels:
+        names = [f"q{level:g}" for level in wanted.levels]
+        blocks.append((names, model.quantiles(rows, np.array(wanted.levels))))
+    if wanted.interval is not None:
+        blocks.append(_interval(model, rows, wanted.interval, wanted.kind))
+    if wanted.samples:
+        names = [f"sample{number + 1}" for number in range(wanted.samples)]
+        blocks.append((names, model.sample(rows, wanted.samples, key)))
+    return {
+        f"{target}_{name}": values[: len(x), index, column]
+        for column, target in enumerate(targets)
+        for names, values in blocks
+        for index, name in enumerate(names)
+    }
+
+
+def _interval(model: Model, x: np.ndarray, level: float, kind: str) -> tuple[list[str], np.ndarray]:
+    """Return names and values of the ends of each row's region, NaN where it has fewer pieces."""
+    regions = model.interval(x, level, kind)
+    pieces = regions.shape[2]
+    ends = regions.reshape(*regions.shape[:2], 2 * pieces).swapaxes(1, 2)
+    numbers = [""] if kind == "equal-tailed" else [f"_{piece + 1}" for piece in range(pieces)]
+    sides = ("lower", "upper")
+    return [f"{side}{level:g}{number}" for number in numbers for side in sides], ends
+
+
+def _read_quantiles(text: str) -> list[float]:
+    try:
+        levels = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ValueError(
+            f"--quantiles must be numbers separated by commas, got {text!r}; for example "
+            "--quantiles 0.05,0.5,0.95."
+        ) from None
+    if levels:
+        check_fraction("--quantiles", np.array(levels))
+    return levels

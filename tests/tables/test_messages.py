@@ -1,0 +1,108 @@
+"""The text that commands print."""
+
+from pathlib import Path
+
+from ngem.tables import messages
+from ngem.tables.tune import Budget, Trial
+
+FACTS = {
+    "rows": 5000,
+    "used_rows": 1980,
+    "dropped_rows": 20,
+    "features": {"a": "number", "b": "category", "c": "number", "d": "boolean"},
+    "inputs": 7,
+    "targets": ["y", "z"],
+    "seed": 3,
+}
+
+SCORES = {
+    "rows": 198,
+    "nll": 1.25,
+    "nll_standardized": -0.5,
+    "targets": {
+        "y": {
+            "crps": None,
+            "rmse": 2.0,
+            "coverage": {"0.5": 0.512, "0.9": 0.87},
+            "calibration": "densities too wide",
+            "pit_p_value": 0.0123,
+        }
+    },
+}
+
+RESULT = {
+    **FACTS,
+    "training_rows": 1782,
+    "validation_rows": 198,
+    "judged_by": "validation",
+    "scores": SCORES,
+    "gain_over_gaussian": 0.5,
+    "gain_over_least_squares": None,
+    "components": 5,
+    "effective_components": 3.21,
+    "dead_components": [],
+    "epochs": 1200,
+    "best_epoch": 1100,
+    "seconds": 12.34,
+}
+
+
+def test_a_table():
+    assert messages.table_text(Path("some/table.csv"), FACTS) == (
+        "Table:    table.csv, 5,000 rows, 2,000 of them sampled at random, 20 dropped because of "
+        "gaps\n"
+        "Features: 4 columns (2 numeric, 1 true or false, 1 categorical), 7 network inputs\n"
+        "Targets:  y, z"
+    )
+    whole = FACTS | {"rows": 1980, "dropped_rows": 0}
+    assert "table.csv, 1,980 rows\n" in messages.table_text(Path("table.csv"), whole)
+
+
+def test_training():
+    assert messages.training_text(RESULT) == (
+        "Split:    1,782 rows for training, 198 for validation (seed 3)\n"
+        "Training: 1,200 epochs in 12.3 s; kept epoch 1,100, the best on the validation rows"
+    )
+    few = messages.training_text(RESULT | {"training_rows": 9, "validation_rows": 0})
+    assert "9 rows for training, none for validation, because there are too few" in few
+    assert few.endswith("kept the last epoch")
+
+
+def test_a_summary():
+    assert messages.summary_text(RESULT) == (
+        "\nOn the 198 validation rows:\n"
+        "  NLL: 1.250 nat per row in your units, -0.500 in standardized units (can be negative: it "
+        "is minus a log density)\n"
+        "  y: RMSE 2, CRPS unknown; 50% intervals contain 51%, 90% intervals contain 87% of the "
+        "rows\n"
+        "  y: calibration densities too wide (PIT uniformity p = 0.012)\n"
+        "  gain over one Gaussian for all rows: 0.500 nat per row\n"
+        "  gain over linear least squares: unknown\n"
+        "  components: 5, 3.2 effective, 0 unused"
+    )
+    unknown = RESULT | {"effective_components": None, "dead_components": [1, 3]}
+    assert messages.summary_text(unknown).endswith("components: 5, 2 unused")
+
+
+def test_an_evaluation_and_predictions():
+    text = messages.evaluated_text(Path("test.csv"), SCORES | {"dropped_rows": 2})
+    assert text.startswith("On the 198 rows of test.csv (2 more dropped because of gaps):\n  NLL:")
+    assert "dropped" not in messages.evaluated_text(Path("a.csv"), SCORES | {"dropped_rows": 0})
+    assert messages.predicted_text(1000, 0, None) == (
+        "Predictions for 1,000 rows written to standard output"
+    )
+    assert messages.predicted_text(4, 2, Path("out.csv")) == (
+        "Predictions for 4 rows (2 of them empty because of gaps) written to out.csv"
+    )
+
+
+def test_a_trial():
+    settings = {"n_components": 3, "hidden_sizes": (64, 64), "learning_rate": 0.00123}
+    best, trial = (Trial(n, settings, -0.5 + n, "complete", [], 8) for n in (1, 2))
+    assert messages.trial_text(trial, best, 7.6, Budget(None, 9)) == (
+        "trial 2 of 9, 8 s: components 3, width 64, learning rate 0.0012: NLL 1.500; best so far "
+        "0.500 (trial 1)"
+    )
+    stopped = messages.trial_text(trial._replace(ended="hopeless"), best, 7.6, Budget(60.0, None))
+    assert "trial 2, 8 of 60 s" in stopped
+    assert "stopped: hopeless" in stopped

@@ -1,0 +1,52 @@
+"""The table that options name, and the command that repeats a fit."""
+
+import shlex
+
+import pytest
+
+from ngem import MDNRegressor
+from ngem.tables.formats import TableError
+from ngem.tables.source import Source
+
+
+def test_a_source_is_read_in_two_passes(mixed, passes):
+    source = Source(mixed, "price", exclude="wet", missing="drop", max_rows=3, seed=1)
+    schema, rows, facts = source.load()
+    assert len(passes) == 2
+    assert facts == {
+        "rows": 4,
+        "used_rows": len(rows.x),
+        "dropped_rows": 3 - len(rows.x),
+        "features": {"size": "number", "place": "category"},
+        "inputs": schema.n_features,
+        "targets": ["price"],
+        "seed": 1,
+    }
+
+
+def test_one_row_is_refused(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(TableError, match="at least two rows to learn from, got one"):
+        Source(path, "b").load()
+
+
+def test_the_command_names_every_choice(tmp_path):
+    source = Source(tmp_path / "a b.csv", "y,z", exclude="id", max_rows=9, seed=4)
+    words = shlex.split(source.command(MDNRegressor(3, hidden_sizes=(8, 4), max_epochs=7)))
+    assert words[:3] == ["ngem", "fit", str(tmp_path / "a b.csv")]
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert options.pop("--family", "gaussian") == "gaussian"
+    assert options == {
+        "--target": "y,z",
+        "--exclude": "id",
+        "--missing": "error",
+        "--max-rows": "9",
+        "--validation-fraction": "0.1",
+        "--components": "3",
+        "--hidden": "8,4",
+        "--covariance": "diag",
+        "--objective": "ngem",
+        "--epochs": "7",
+        "--seed": "4",
+    }

@@ -1,0 +1,91 @@
+"""The search for settings, with trials whose curves are known."""
+
+import time
+
+import numpy as np
+import pytest
+
+from ngem import MDNRegressor
+from ngem.tables import tune
+from ngem.training import FitError, Progress
+
+
+def trial_of(curves, seconds=0.0):
+    """Return a fit that plays back one curve of validation NLL for each trial."""
+    curves = iter(curves)
+
+    def fit(settings, callbacks):
+        for epoch, nll in enumerate(next(curves)):
+            time.sleep(seconds)
+            for callback in callbacks:
+                callback(Progress(epoch + 1, 8, nll, nll, nll, 0, 0.0))
+        return MDNRegressor(**settings)
+
+    return fit
+
+
+def falling(end):
+    return np.linspace(3.0, end, 8)
+
+
+def diverge(settings, callbacks):
+    raise FitError.__new__(FitError, "Steps were not finite.")  # without what was learned so far
+
+
+def search(fit, budget, report=lambda *_: None):
+    return tune.search(fit, tune.read_budget(budget), seed=0, report=report)
+
+
+def test_the_search_keeps_the_best_and_stops_the_hopeless():
+    reported = []
+    best, trials = search(
+        trial_of([falling(1.0), falling(0.5), falling(2.0), falling(-1.0)]),
+        "4 trials",
+        lambda trial, top: reported.append((trial.number, top.number)),
+    )
+    assert [trial.ended for trial in trials] == ["complete", "complete", "hopeless", "complete"]
+    assert len(trials[2].curve) == 2  # a quarter of its epochs
+    assert reported == [(1, 1), (2, 2), (3, 2), (4, 4)]
+    for name, value in trials[3].settings.items():
+        assert getattr(best, name) == value
+
+
+def test_the_first_trial_has_the_default_settings():
+    _, (first, second) = search(trial_of([falling(1.0)] * 2), "2")
+    assert first.settings["n_components"] == MDNRegressor().n_components
+    assert first.settings["hidden_sizes"] == MDNRegressor().hidden_sizes
+    assert second.settings != first.settings
+    assert second.settings["n_components"] in tune.COMPONENTS
+    assert second.settings["hidden_sizes"][0] in tune.WIDTHS
+    ratio = second.settings["learning_rate"] / first.settings["learning_rate"]
+    assert tune.RATE_FACTORS[0] <= ratio <= tune.RATE_FACTORS[1]
+
+
+def test_the_search_ends_in_time():
+    _, trials = search(trial_of([falling(1.0)] * 100, seconds=0.01), "0.2s")
+    assert trials[0].ended == "complete"
+    assert trials[-1].ended in ("complete", "out of time")
+    assert 2 <= len(trials) <= 4
+
+
+def test_only_the_first_trial_must_not_diverge():
+    fits = iter([trial_of([falling(1.0)]), diverge])
+    _, trials = search(lambda *arguments: next(fits)(*arguments), "2")
+    assert [trial.ended for trial in trials] == ["complete", "diverged"]
+    assert trials[1].as_dict()["nll"] is None
+    with pytest.raises(ValueError, match="the first trial must succeed, got training that diverg"):
+        search(diverge, "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [("60s", (60, None)), ("1.5m", (90, None)), ("2h", (7200, None)), ("3 trials", (None, 3))],
+)
+def test_budgets(text, budget):
+    assert tune.read_budget(text) == budget
+
+
+@pytest.mark.parametrize("text", ["", "0", "0s", "-1", "ten", "5 minutes", "1.5"])
+def test_bad_budgets(text):
+    with pytest.raises(ValueError, match="--budget must be"):
+        tune.read_budget(text)

@@ -1,0 +1,79 @@
+"""Tables that are written: complete or not at all, and read back as they were."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ngem.tables.columns import describe
+from ngem.tables.encode import Rows
+from ngem.tables.formats import TableError
+from ngem.tables.read import read
+from ngem.tables.write import with_predictions, writing
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_what_is_written_is_read_back(suffix, tmp_path):
+    frame = pl.DataFrame(
+        {"a": [1.5, None, 3.0], "b": ["x, y", 'say "z"', None], "c": [True, False, True]}
+    )
+    path = tmp_path / f"table{suffix}"
+    with writing(path) as append:
+        append(frame[:2])
+        append(frame[2:])
+        assert not path.exists()
+    schema, count = describe(path, ["a"], missing="drop")
+    assert count == 3
+    assert [(c.kind, c.categories) for c in schema.features] == [
+        ("category", ('say "z"', "x, y")),
+        ("boolean", ()),
+    ]
+    rows = read(path, schema, rows=count)
+    np.testing.assert_array_equal(rows.x, [[0, 1, 1]])
+    np.testing.assert_array_equal(rows.y, [[1.5]])
+    np.testing.assert_array_equal(rows.numbers, [1])
+
+
+def test_other_suffixes_are_refused(tmp_path):
+    with pytest.raises(TableError, match="suffix"), writing(tmp_path / "table.xlsx"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_predictions_stay_in_line_with_kept_columns():
+    complete = np.array([True, False, True])
+    kept = pl.DataFrame({"id": ["a", "b", "c"]})
+    rows = Rows(np.zeros((3, 1)), np.empty((3, 0)), np.arange(3) + 1, complete, kept)
+    frame = with_predictions(rows, {"mean": np.array([1.0, 3.0])})
+    assert frame.to_dict(as_series=False) == {"id": ["a", "b", "c"], "mean": [1.0, None, 3.0]}
+    alone = with_predictions(rows._replace(kept=pl.DataFrame()), {"mean": np.array([1.0, 3.0])})
+    assert alone.to_dict(as_series=False) == {"mean": [1.0, None, 3.0]}
+    with pytest.raises(TableError, match="a name that no prediction has, got 'id'"):
+        with_predictions(rows, {"id": np.zeros(2)})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_full_disk_leaves_the_old_file(suffix, tmp_path, request, monkeypatch):
+    path = tmp_path / f"old{suffix}"
+    path.write_text("old")
+    request.getfixturevalue("full_disk")
+    frame = pl.DataFrame({"a": np.arange(100)})
+    with pytest.raises(OSError, match="No space left"), writing(path) as append:
+        append(frame)
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupt_leaves_the_old_file(tmp_path):
+    path = tmp_path / "old.parquet"
+    path.write_text("old")
+
+    def write_and_stop():
+        with writing(path) as append:
+            append(pl.DataFrame({"a": [1]}))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,104 @@
+"""Files of arrays with a header: written atomically, checked when read."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from ngem import _files
+from ngem._files import FileError
+
+KIND = "ngem.test"
+ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], np.int32), "c": np.zeros(0)}
+HEADER = {"text": "ü", "numbers": [1, 1e-5, None], "nested": {"flag": True}}
+
+
+def write(path, arrays=ARRAYS, header=HEADER, kind=KIND, version=3):
+    _files.write(path, arrays, header, kind=kind, version=version)
+    return path
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    path = write(tmp_path / "file", {**ARRAYS, "turned": ARRAYS["a"].T})
+    arrays, header = _files.read(path, kind=KIND, version=3)
+    assert header == HEADER
+    assert set(arrays) == {*ARRAYS, "turned"}
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+    np.testing.assert_array_equal(arrays["turned"], ARRAYS["a"].T)  # in another memory order
+
+
+def test_other_kinds_and_newer_versions_are_refused(tmp_path):
+    path = write(tmp_path / "file")
+    with pytest.raises(FileError, match=r"must hold a ngem\.other, got a 'ngem\.test'"):
+        _files.read(path, kind="ngem.other", version=3)
+    with pytest.raises(FileError, match="version 2 or older, got version 3; upgrade ngem"):
+        _files.read(path, kind=KIND, version=2)
+    assert _files.read(path, kind=KIND, version=4)[1] == HEADER
+    with pytest.raises(FileNotFoundError):
+        _files.read(tmp_path / "none", kind=KIND, version=3)
+
+
+def test_any_damaged_byte_is_noticed(tmp_path):
+    path = write(tmp_path / "file")
+    content = path.read_bytes()
+    assert _files.read(path, kind=KIND, version=3)[1] == HEADER
+    for index in range(len(content)):
+        damaged = bytearray(content)
+        damaged[index] ^= 0x20  # changes the case of a letter
+        path.write_bytes(damaged)
+        with pytest.raises(FileError):
+            _files.read(path, kind=KIND, version=3)
+    for end in (0, 7, 8, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:end])
+        with pytest.raises(FileError, match=r"must be a file of kind .* written by ngem"):
+            _files.read(path, kind=KIND, version=3)
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"ngem": "{}"}, {"ngem": "[1]"}, {"ngem": "no"}, {"other": "{}"}]
+)
+def test_files_of_others_are_refused(metadata, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(save(ARRAYS, metadata=metadata))
+    with pytest.raises(FileError, match="written by ngem"):
+        _files.read(path, kind=KIND, version=3)
+
+
+def test_an_edited_header_is_refused(tmp_path):
+    path = tmp_path / "file"
+    body = {"kind": KIND, "version": 3, "header": HEADER, "sha256": "0" * 64}
+    path.write_bytes(save(ARRAYS, metadata={"ngem": json.dumps(body)}))
+    with pytest.raises(FileError, match="must match its checksum, got different contents"):
+        _files.read(path, kind=KIND, version=3)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = write(tmp_path / "file")
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        write(path, header={"not json": object()})
+
+    def write_a_part():
+        with _files.replacing(path) as file:
+            file.write(b"some bytes")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_a_part()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with _files.replacing(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    _files.replace(str(path), b"newer")
+    assert path.read_bytes() == b"newer"
+    assert list(tmp_path.iterdir()) == [path]
