@@ -113,3 +113,24 @@ def test_module_paths_of_version_0_1_still_work():
         for name in vars(importlib.import_module(f"ngem.{new}")):
             assert name[:2] == "__" or hasattr(module, name)
     assert importlib.import_module("ngem.sklearn").MDNRegressor is ngem.MDNRegressor
+
+
+def test_every_function_on_the_architecture_page_exists():
+    paths = re.findall(r"^\| `([\w/]+\.py)` \| `(\w+)` \|", PAGE, re.M)
+    assert len(paths) > 15
+    for file, function in paths:
+        assert re.search(rf"^ *def {function}\(", (SOURCE / file).read_text(), re.M), (
+            file,
+            function,
+        )
+
+
+def test_every_function_is_annotated():
+    for path, parts in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                bare = [a.arg for a in arguments if a.annotation is None]
+                assert set(bare) <= {"self", "cls"}, f"{'.'.join(parts)}.{node.name}: {bare}"
+                needs = node.name != "__init__"
+                assert node.returns is not None or not needs, f"{'.'.join(parts)}.{node.name}"

@@ -1,7 +1,7 @@
 """Mixture density networks trained by natural gradient expectation maximization."""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _moved
 
@@ -57,7 +57,7 @@ __all__ = [
 _moved.install()
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _moved.MOVED:
         return importlib.import_module(f"ngem.{name}")
     if name not in _HOMES:

@@ -30,7 +30,7 @@ def row(kind, *labels, **more):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("ratio", 0.5), ("speedup", 2.0), ("value", 4.0)])
-def test_ratios_pair_neighbours(kind, expected):
+def test_ratios_pair_neighbors(kind, expected):
     """The machine slows down tenfold midway, and the ratio does not see it."""
     pool = Scripted(ours=[1.0, 4.0, 10.0], theirs=[2.0, 8.0, 20.0])
     figure = measure.measure(row(kind, "ours", "theirs"), pool)

@@ -9,7 +9,7 @@ CONTENT = {FILE: b"0.25 1.5\n" * 40_000, SECOND: b"1\n2\n"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers each request for a file by the next behaviour planned for it, then by `good`."""
+    """Answers each request for a file by the next behavior planned for it, then by `good`."""
 
     def do_GET(self):
         name = self.path.lstrip("/")

@@ -15,7 +15,7 @@ SETTINGS = {
     "defaults": {},
     "full covariance": {"covariance": "full"},
     "two networks": {"separate_networks": True, "activation": "tanh"},
-    "normalised layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1},
+    "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1},
     "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
 }
 

@@ -55,7 +55,7 @@ def test_agrees_with_brentq(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_float32_changes_sign_between_neighbouring_floats(name):
+def test_float32_changes_sign_between_neighboring_floats(name):
     f, x = FUNCTIONS[name][0], _roots(jnp.float32)[name]
     assert x.dtype == jnp.float32
     gap = 4 * jnp.finfo(x.dtype).eps * jnp.abs(x) + 1e-30

@@ -101,18 +101,18 @@ def _callables(log_weight, location, scale, logistic):
     def spread(a, x):
         return jnp.broadcast_to(a, (*x.shape, a.shape[-1]))
 
-    def standardise(x):
+    def standardize(x):
         return (x[..., None] - spread(location, x)) / spread(scale, x)
 
     def log_prob(x):
-        z = standardise(x)
+        z = standardize(x)
         gaussian = -0.5 * z**2 - 0.5 * float(np.log(2 * np.pi))
         heavier = -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z)))
         component = jnp.where(logistic, heavier, gaussian)
         return logsumexp(component + spread(log_weight - jnp.log(scale), x), axis=-1)
 
     def cdf(x):
-        z = standardise(x)
+        z = standardize(x)
         below = jnp.where(logistic, expit(z), ndtr(z))
         return jnp.sum(spread(jnp.exp(log_weight), x) * below, axis=-1)
 

@@ -12,7 +12,7 @@ from .uci import SOURCES, split_files, table_file
 Report = Callable[[int, int], None]
 
 _CC_BY = "CC BY 4.0 (UCI)"
-_LICENCES = {
+_LICENSES = {
     "kin8nm": "none stated (DELVE)",
     "housing": "none stated (StatLib)",
     "mnist": "CC BY-SA 3.0",
@@ -24,7 +24,7 @@ class DataSet(NamedTuple):
 
     name: str
     shape: str
-    licence: str
+    license: str
     files: tuple[str, ...]
 
     @property
@@ -47,14 +47,14 @@ def _uci(name: str) -> DataSet:
     return DataSet(
         name,
         shape + ("s" if source.standard > 1 else ""),
-        _LICENCES.get(name, _CC_BY),
+        _LICENSES.get(name, _CC_BY),
         (table_file(name), *split_files(name)),
     )
 
 
 def _mnist() -> DataSet:
     parts = (*part_files("train"), *part_files("test"))
-    return DataSet("mnist", "60000 + 10000 images of 28 x 28", _LICENCES["mnist"], parts)
+    return DataSet("mnist", "60000 + 10000 images of 28 x 28", _LICENSES["mnist"], parts)
 
 
 DATA_SETS = {data.name: data for data in [*(_uci(name) for name in SOURCES), _mnist()]}

@@ -11,7 +11,7 @@ def show_list() -> None:
     rows = [("name", "contents", "size", "here", "license")]
     for data in catalogue.DATA_SETS.values():
         result = catalogue.check(data)
-        rows.append((data.name, data.shape, _size(data.bytes), _state(result), data.licence))
+        rows.append((data.name, data.shape, _size(data.bytes), _state(result), data.license))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

@@ -100,41 +100,42 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
     table_: Schema | None
     validation_rows_: np.ndarray | None
 
+    # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
         self,
-        n_components=5,
+        n_components: Any = 5,
         *,
-        hidden_sizes=(128, 128),
-        activation="gelu",
-        family="gaussian",
-        covariance="diag",
-        objective="ngem",
-        power="auto",
-        optimizer="adam",
-        learning_rate=None,
-        batch_size=128,
-        max_epochs=None,
-        early_stopping=True,
-        validation_fraction=0.1,
-        patience=None,
-        scale_inputs=True,
-        scale_targets=True,
-        init="random",
-        network=None,
-        separate_networks=False,
-        dropout=0.0,
-        layer_norm=False,
-        weight_decay=None,
-        clip_norm=None,
-        learning_rate_schedule="cosine",
-        warmup=0.0,
-        ema=0.99,
-        scale_floor=1e-4,
-        missing="error",
-        callbacks=(),
-        checkpoint=None,
-        random_state=None,
-        verbose=0,
+        hidden_sizes: Any = (128, 128),
+        activation: Any = "gelu",
+        family: Any = "gaussian",
+        covariance: Any = "diag",
+        objective: Any = "ngem",
+        power: Any = "auto",
+        optimizer: Any = "adam",
+        learning_rate: Any = None,
+        batch_size: Any = 128,
+        max_epochs: Any = None,
+        early_stopping: Any = True,
+        validation_fraction: Any = 0.1,
+        patience: Any = None,
+        scale_inputs: Any = True,
+        scale_targets: Any = True,
+        init: Any = "random",
+        network: Any = None,
+        separate_networks: Any = False,
+        dropout: Any = 0.0,
+        layer_norm: Any = False,
+        weight_decay: Any = None,
+        clip_norm: Any = None,
+        learning_rate_schedule: Any = "cosine",
+        warmup: Any = 0.0,
+        ema: Any = 0.99,
+        scale_floor: Any = 1e-4,
+        missing: Any = "error",
+        callbacks: Any = (),
+        checkpoint: Any = None,
+        random_state: Any = None,
+        verbose: Any = 0,
     ):
         self.n_components = n_components
         self.hidden_sizes = hidden_sizes
@@ -169,7 +170,9 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None):
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None
+    ) -> "MDNRegressor":
         """Train the network.
 
         Args:
@@ -336,7 +339,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         model_file.save(path, saved)
 
     @classmethod
-    def load(cls, path: str | os.PathLike):
+    def load(cls, path: str | os.PathLike) -> "MDNRegressor":
         """Return the estimator that `save` wrote.
 
         Raises:
@@ -360,7 +363,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         self.validation_rows_ = None
         return self
 
-    def to_torch(self):
+    def to_torch(self) -> Any:
         """Return the fitted model as a `torch.nn.Module` with the same predictions.
 
         It takes features in the user's units, missing values included, and returns logits, means
@@ -371,7 +374,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return to_torch(self.model_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.input_tags.allow_nan = self.missing == "impute"
@@ -389,7 +392,7 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         best_epoch: int,
         diagnostics: dict,
         history: dict,
-    ):
+    ) -> "MDNRegressor":
         """Become a fitted estimator."""
         self.model_ = model
         self._fit_settings = settings

@@ -185,7 +185,7 @@ def _times_diagonal(
 def _correlated(
     factor: Float[Array, "dim dim"], grad: Float[Array, "dim dim"]
 ) -> Float[Array, "dim dim"]:
-    """Return C phi(tril(C^T grad)), normalised to be the identity at C = I."""
+    """Return C phi(tril(C^T grad)), normalized to be the identity at C = I."""
     root = jnp.asarray(math.sqrt(2), grad.dtype)
     inner = jnp.tril(factor.T @ _times_diagonal(grad, root))
     return _times_diagonal(factor @ _times_diagonal(inner, 0.5 * jnp.ones((), grad.dtype)), root)

@@ -9,19 +9,19 @@ import numpy as np
 
 from .._machine import available_cores
 
-#: Blocks at a time. XLA runs programs as small as these on one core each.
+#: Blocks at a time. XLA runs each of these small programs on one core.
 _THREADS = min(8, available_cores())
 
 
 def over_blocks(work: Callable[[slice], Any], rows: int, size: int) -> Any:
-    """Return what `work` makes of each block of rows, joined along them.
+    """Return the results of `work` for all blocks of rows, concatenated.
 
     Args:
-        work: Called with the rows of a block; returns arrays that begin with the axis of rows.
-        rows: How many there are.
-        size: Rows in a block; the last one may have fewer.
+        work: Called with the rows of a block; returns arrays whose first axis is that of rows.
+        rows: Number of rows.
+        size: Rows in a block; the last block may have fewer.
     """
-    # The first block by itself, so that the program is compiled once.
+    # The first block runs alone, so that the program is compiled once.
     parts = [work(slice(0, size))]
     if rows > size:
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -30,6 +30,6 @@ def over_blocks(work: Callable[[slice], Any], rows: int, size: int) -> Any:
 
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:
-    """Return a block filled up with rows of zeros, so that every block has one shape."""
+    """Return a block padded with rows of zeros, so that all blocks have one shape."""
     missing = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
     return np.pad(array, missing) if len(array) < size else array

@@ -11,7 +11,7 @@ Elementwise: TypeAlias = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
 
 class _Bracket(NamedTuple):
-    """The newest point a, the point b across the root from it, and c, the last one given up."""
+    """The newest point a, the point b on the other side of the root, and c, the one before."""
 
     a: Float[Array, "..."]
     b: Float[Array, "..."]
@@ -36,14 +36,14 @@ def find_root(
     """Return where f crosses zero between lower and upper, element by element.
 
     Chandrupatla (1997), Adv. Eng. Softw. 28(3): inverse quadratic interpolation where the last
-    three points show it to be safe, bisection otherwise. Stops at neighbouring floats, at
+    three points show it to be safe, bisection otherwise. Stops at neighboring floats, at
     |f| <= atol, or after max_iters. The loop has no reverse-mode derivative of its own.
 
     Args:
         f: Maps an array to an array of the same shape, each element on its own.
         lower: One end of each bracket.
         upper: The other end; either may be the larger.
-        ends: f at lower and at upper, where the caller has them; what matters most is their sign.
+        ends: f at lower and at upper, if the caller has them. Their signs must be right.
         max_iters: Most evaluations of f after the two at the ends.
         atol: Values of f this small count as zero.
 
@@ -72,7 +72,7 @@ def _shrink(f: Elementwise, p: _Bracket, atol: float | Array) -> _Bracket:
     same = jnp.sign(fx) == jnp.sign(p.fa)
     b, fb = jnp.where(same, p.b, p.a), jnp.where(same, p.fb, p.fa)
     c, fc = jnp.where(same, p.a, p.b), jnp.where(same, p.fa, p.fb)
-    # What is finished stays as it is, whatever the other elements still need.
+    # Finished elements do not change while others continue.
     active, new = _unfinished(p, atol), (x, b, c, fx, fb, fc)
     return _Bracket(*(jnp.where(active, n, o) for n, o in zip(new, p, strict=True)))
 
@@ -96,6 +96,6 @@ def _unfinished(p: _Bracket, atol: float | Array) -> Bool[Array, "..."]:
 
 
 def _resolution(p: _Bracket) -> Float[Array, "..."]:
-    """Return the distance from the best point to its neighbour, at most doubled by rounding."""
+    """Return the distance from the best point to its neighbor, at most doubled by rounding."""
     info = jnp.finfo(p.a.dtype)
     return info.eps * jnp.abs(p.best()) + info.tiny

@@ -9,8 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from .roots import Elementwise, find_root
 
-# Rounding can split a nearly flat top in two; the spare slots keep such pairs from
-# crowding out real modes.
+# Rounding can split a nearly flat top into two modes. The spare slots leave room for real modes.
 _SPARE_MODES = 2
 
 
@@ -27,8 +26,8 @@ def quantile(
 
     Args:
         cdf: Nondecreasing distribution function of each element.
-        lower: A point at or below each quantile; for a mixture, the least of its components'.
-        upper: A point at or above each quantile; for a mixture, the greatest of its components'.
+        lower: A point at or below each quantile; for a mixture, its components' smallest quantile.
+        upper: A point at or above each quantile; for a mixture, its components' largest quantile.
         q: Probabilities; 0 gives -inf, 1 gives inf, and all else outside (0, 1) gives NaN.
 
     Returns:
@@ -37,7 +36,7 @@ def quantile(
     lower, upper, q = jnp.broadcast_arrays(lower, upper, q)
     inside = (q > 0) & (q < 1)
     level = jnp.where(inside, q, 0.5)
-    # Closer than the spacing of probabilities there is nothing but rounding to be found.
+    # Below the spacing of probabilities every difference is rounding.
     spacing = lax.stop_gradient(level) * jnp.finfo(level.dtype).eps.astype(level.dtype)
     x = _root(lambda x: cdf(x) - level, lower, upper, inside, atol=spacing)
     outside = jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, jnp.nan))
@@ -80,8 +79,8 @@ def modes(
 ) -> Float[Array, " mode"]:
     """Return where the density peaks, the highest peak first.
 
-    A peak whose height underflows beside the highest one is not counted: it belongs to a
-    component that is switched off.
+    A peak whose height underflows relative to the highest one is not counted: its component has
+    practically no weight.
 
     Args:
         log_prob: Log density, element by element.
@@ -110,7 +109,7 @@ def highest_density(
 ) -> Float[Array, "interval 2"]:
     """Return the smallest region of given probability, a union of intervals.
 
-    {x: p(x) >= t} with t such that P(p(X) >= t) = coverage. Between neighbouring critical points
+    {x: p(x) >= t} with t such that P(p(X) >= t) = coverage. Between neighboring critical points
     p is monotone, so it crosses t at most once there.
 
     Args:
@@ -213,12 +212,12 @@ def _threshold(
 
     info = jnp.finfo(edges.dtype)
     highest = jnp.max(heights)
-    # Where p < t there is at most t (upper - lower) of probability, and 1 - coverage is needed;
-    # the half makes room for what lies outside the edges.
+    # Where p < t the probability is at most t (upper - lower), and it must be 1 - coverage. The
+    # factor 0.5 allows for probability outside the edges.
     lowest = jnp.log(0.5 * (1 - coverage) / (edges[-1] - edges[0]))
     lowest = lax.stop_gradient(jnp.maximum(lowest, highest + jnp.log(info.tiny)))
     inside = (coverage > 0) & (coverage < 1)
-    # At these two thresholds the region holds, for all that matters here, everything and nothing.
+    # At these two thresholds the region holds practically everything and nothing.
     ends = (1 - coverage, -coverage)
     threshold = _root(excess, lowest, highest, inside, ends=ends, atol=4 * float(info.eps))
     return jnp.where(inside, threshold, jnp.where(coverage > 0, lowest, highest))
@@ -247,7 +246,7 @@ def _root(
     **options: Any,
 ) -> Float[Array, "..."]:
     """Return the root of f with its implicit derivative, -df / f'(x); zero outside `where`."""
-    # Elements left out solve x = 0 instead, so that no derivative of theirs can be infinite.
+    # Elements outside `where` solve x = 0 instead, so that their derivatives stay finite.
     lower = lax.stop_gradient(jnp.where(where, lower, 0.0))
     upper = lax.stop_gradient(jnp.where(where, upper, 0.0))
     return lax.custom_root(
@@ -260,8 +259,8 @@ def _root(
 
 def _refine(log_prob: Elementwise, grid: Float[Array, " grid"]) -> Float[Array, " point"]:
     """Add to the grid the points where the slope of log p is steepest or flattest."""
-    # Two turns inside one cell leave the slope's sign unchanged at its ends; between them the
-    # slope has an extremum, and a rough location of it is enough to separate them.
+    # Two turns inside one cell leave the sign of the slope unchanged at its ends. Between the two
+    # the slope has an extremum, and its rough location is enough to separate them.
     curvature = _derivative(_derivative(log_prob))
     at_grid = curvature(grid)
     ends = (at_grid[:-1], at_grid[1:])

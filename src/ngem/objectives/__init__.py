@@ -84,7 +84,7 @@ def ngem_loss(
     >>> import jax, jax.numpy as jnp
     >>> logits, mean, scale = jnp.zeros((1, 1)), jnp.zeros((1, 1, 1)), 2 * jnp.ones((1, 1, 1))
     >>> loss = lambda mean: ngem_loss(logits, mean, scale, jnp.ones((1, 1)), power=1.0)
-    >>> float(jax.grad(loss)(mean)[0, 0, 0])  # mean - y: the variance has cancelled
+    >>> float(jax.grad(loss)(mean)[0, 0, 0])  # mean - y: the variance has canceled
     -1.0
     """
     power = _defaults.POWER if power is None else power

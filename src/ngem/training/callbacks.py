@@ -1,4 +1,4 @@
-"""What to do after each epoch: show progress, write metrics."""
+"""Callbacks after each epoch: show progress, write metrics."""
 
 import csv
 import os
@@ -11,9 +11,9 @@ from .state import Progress
 
 
 class ProgressBar:
-    """Epochs, train and validation NLL and time left; silent where no one is looking.
+    """Shows epochs, train and validation NLL and the time left, if there is a terminal.
 
-    The likelihoods are those of the standardised targets.
+    The likelihoods are those of the standardized targets.
     """
 
     def __init__(self, *, force: bool = False):
@@ -33,7 +33,7 @@ class ProgressBar:
         )
 
     def close(self) -> None:
-        """Leave the bar as it is and free the terminal."""
+        """Stop the bar and release the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -73,7 +73,7 @@ class TensorBoardLogger:
     def __init__(self, directory: str | os.PathLike):
         from tensorboardX import SummaryWriter
 
-        # A writer cannot be copied, as scikit-learn copies parameters: the first epoch opens it.
+        # scikit-learn copies parameters and a writer cannot be copied: the first epoch opens it.
         self._open = partial(SummaryWriter, str(directory))
         self._writer: Any = None
 
@@ -86,7 +86,7 @@ class TensorBoardLogger:
         return {**self.__dict__, "_writer": None}
 
     def close(self) -> None:
-        """Write what is left; another fit begins another file."""
+        """Write what is left; the next fit starts another file."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
