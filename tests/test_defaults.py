@@ -1,9 +1,9 @@
 """What the estimator's defaults work out to."""
 
 import pytest
-from ngem.estimator.settings import max_epochs, plan
 
 from ngem import MDNRegressor, _defaults
+from ngem.estimator.parameters import max_epochs, plan
 
 
 @pytest.mark.parametrize(("n_rows", "epochs"), [(5, 1000), (900, 1000), (7373, 172), (10**6, 40)])

@@ -14,7 +14,7 @@ from ngem._files import FileError
 
 pytestmark = pytest.mark.trains
 
-KIND, VERSION = "ngem.MDNRegressor", 1
+KIND, VERSION = "ngem.MDNRegressor", 2
 
 
 @pytest.fixture(scope="module", name="model")
@@ -104,6 +104,7 @@ HOSTILE = {
     "n_components": [10**9, 0, -1, 2.5, "2", None, [2], True, 3],
     "hidden_sizes": [[10**9], [0], [-3], "33", [3, 3], [], None, [3.5], [[3]]],
     "covariance": ["diag", "../x", 3, None, "__import__('os')"],
+    "family": ["normal", 3, None, "laplace"],
     "objective": ["os.system", None, {}],
     "activation": ["eval", 1],
     "scale_floor": [float("nan"), -1, "x"],
@@ -187,7 +188,7 @@ def test_other_kinds_and_newer_versions_are_refused(parts, tmp_path):
     with pytest.raises(FileError, match=r"must hold a ngem.MDNRegressor, got a 'ngem.checkpoint'"):
         MDNRegressor.load(path)
     _files.write(path, arrays, header, kind=KIND, version=VERSION + 1)
-    with pytest.raises(FileError, match="version 1 or older, got version 2; upgrade ngem"):
+    with pytest.raises(FileError, match="version 2 or older, got version 3; upgrade ngem"):
         MDNRegressor.load(path)
     with pytest.raises(FileNotFoundError):
         MDNRegressor.load(tmp_path / "nowhere")

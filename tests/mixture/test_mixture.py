@@ -179,8 +179,8 @@ def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
         sizes.append((rows, size))
         return over_blocks(work, rows, size)
 
-    monkeypatch.setattr("ngem.mixture.over_blocks", watched)
-    monkeypatch.setattr("ngem.mixture._BLOCK", 16)
+    monkeypatch.setattr("ngem.mixture.mixture.over_blocks", watched)
+    monkeypatch.setattr("ngem.mixture.mixture._BLOCK", 16)
     for found, expected in zip(ask(mixture, y), in_one_piece, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert sizes == [(50, 16)] * 3

@@ -354,8 +354,8 @@ def test_commands_other_than_report_load_no_library_for_pages():
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):
-    def changed(change, version=1):
-        arrays, header = _files.read(here / "model.ngem", kind="ngem.MDNRegressor", version=1)
+    def changed(change, version=2):
+        arrays, header = _files.read(here / "model.ngem", kind="ngem.MDNRegressor", version=2)
         change(header)
         path = tmp_path / "changed.ngem"
         _files.write(path, arrays, header, kind="ngem.MDNRegressor", version=version)

@@ -21,7 +21,16 @@ import scipy.stats
 from ngem import training
 from ngem._files import FileError
 from ngem.nn import MixtureNetwork, mixture_mlp
-from ngem.objectives import ANNEALED, DEFAULT, MSE, NGEM, NLL, Schedule
+from ngem.objectives import (
+    ANNEALED,
+    DEFAULT,
+    MSE,
+    NGEM,
+    NLL,
+    OBJECTIVES,
+    AbstractLoss,
+    Schedule,
+)
 from ngem.training import Data, FitError, Plan, fit, fit_many, shuffled
 from ngem.training.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 from ngem.training.checkpoints import Checkpoint
@@ -109,7 +118,7 @@ def test_a_users_module_and_a_plain_function_work():
     constant = MixtureNetwork(lambda x: jnp.zeros(6, jnp.float32) + 0 * x, 2, 1)
     result = run(net=constant, max_epochs=2)
     assert np.all(np.isfinite(result.history.train))
-    with pytest.raises(ValueError, match="K-FAC needs to see the inputs"):
+    with pytest.raises(ValueError, match="K-FAC needs one of our own networks"):
         run(Plan(optimizer="kfac"), net=MixtureNetwork(body, 2, 1))
 
 
@@ -278,13 +287,18 @@ def test_a_gradient_whose_square_is_not_finite_is_skipped():
 
 
 @pytest.mark.parametrize("batch_size", [8, 64])
-def test_an_objective_with_losses_of_its_own_is_asked_by_them(batch_size):
-    class Constant(NLL):
-        def losses(self, mixture, y, power=None, condition=None):
-            return 7.0 + 0.0 * mixture.logits[:, 0]
+def test_a_loss_of_its_own_is_used_in_batches_of_any_size(batch_size):
+    class Constant(AbstractLoss):
+        def loss(self, family, logits, components, y, power=None):
+            return 7.0 + 0.0 * logits[0]
 
     result = run(Plan(objective=Constant(), batch_size=batch_size), data=sine(64), max_epochs=1)
     assert result.history.train == pytest.approx([7.0])
+
+
+def test_an_objective_with_losses_of_many_rows_is_refused():
+    with pytest.raises(TypeError, match=r"must define `loss` of one row.*AbstractLoss"):
+        type("Old", (NLL,), {"losses": lambda self, mixture, y, power=None, condition=None: y})
 
 
 def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():
@@ -474,4 +488,4 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
 
 
 def test_ngem_is_the_default_objective():
-    assert Plan().objective == NGEM()
+    assert Plan().objective == OBJECTIVES["ngem"] == DEFAULT

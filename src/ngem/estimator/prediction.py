@@ -220,7 +220,7 @@ def _facts(
 
 
 def _quantiles(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], levels: np.ndarray
+    network: MixtureNetwork, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
     # The network runs once; then one level at a time, so that one program serves any number of
     # them.

@@ -193,7 +193,7 @@ def _dense(layer: eqx.nn.Linear, x: Float[Array, "inputs *rows"]) -> Float[Array
     return product + layer.bias.reshape(-1, *(1 for _ in x.shape[1:]))
 
 
-Matrix = Float[Array, "first second"]
+Matrix = Float[Array, "_ _"]
 
 
 @jax.custom_vjp
