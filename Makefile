@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Small factorisations gain nothing from BLAS threads and suffer where these fight over cores.
+# Small factorizations gain nothing from BLAS threads and lose when these compete for cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all lint bench docs clean
@@ -13,8 +13,6 @@ demo: $(VENV)/.demo
 
 # One thread of XLA per test process: there are as many of those as cores.
 test: export NPROC ?= 1
-# Thousands of programs are compiled and most run once: XLA takes a little less care with them.
-test: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
 

@@ -25,7 +25,7 @@ def figure(row, pool, *, smoke):
     return Figure(row.name, row.how, str(row.target), row.kind, row.unit, 1.0, 1.0, 1.0)
 
 
-def test_a_smoke_run_goes_through(tmp_path, hasty_compiler):
+def test_a_smoke_run_goes_through(tmp_path):
     """As a user runs it, in single precision and in a process that loads only what it measures."""
     out = tmp_path / "bench.json"
     program = "from ngem.cli import main; main()"

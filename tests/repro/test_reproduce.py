@@ -42,7 +42,7 @@ def test_the_groups_hold_every_spec():
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_smoke_budget(group, tmp_path, data_dir, hasty_compiler):
+def test_smoke_budget(group, tmp_path, data_dir):
     """`ngem reproduce ... --budget smoke`, as a user runs it."""
     names = GROUPS[group].split()
     program = "from ngem.cli import main; main()"
