@@ -224,7 +224,7 @@ def _quantiles(
 ) -> np.ndarray:
     # The network runs once; then one level at a time, so that one program serves any number of
     # them.
-    mixture = _marginal_mixtures(network, x)
+    mixture = _marginal_mixtures(network, jnp.asarray(x))
     return np.stack([np.asarray(mixture.quantile(level)) for level in levels], axis=1)
 
 

@@ -1,36 +1,27 @@
 """The estimator: a mixture density network behind scikit-learn's interface."""
 
 import hashlib
-import numbers
 import os
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from .. import _errors, training
-from ..mixture import Mixture
+from .. import training
 from ..training.callbacks import ProgressBar
 from ..training.checkpoints import Checkpoint
 from . import model_file, parameters
+from .density_regressor import DensityRegressor
 from .diagnostics import diagnose
 from .prediction import Model
-from .preprocessing import Table, check_numeric, fit_inputs, fit_scaling, no_scaling, split_rows
+from .preprocessing import Table, fit_inputs, fit_scaling, no_scaling, split_rows
 from .schema import Schema
 
-_FLOATS = (np.float64, np.float32)
 
-_ENCODE = (
-    "encode them first, for example with a ColumnTransformer and a OneHotEncoder in a Pipeline"
-)
-_CONVERT = "a regressor predicts numbers, try y.astype(float)"
-
-
-class MDNRegressor(RegressorMixin, BaseEstimator):
+class MDNRegressor(DensityRegressor):
     """Predicts a distribution: a neural network whose output is a mixture for each row.
 
     Features and targets are standardized inside; everything that goes in or comes out is in the
@@ -222,100 +213,6 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
             },
         )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the conditional mean, in the shape of the targets."""
-        x = self._read_features(X)
-        return self._like_targets(self.model_.mean(x, x.dtype))
-
-    def predict_distribution(self, X: Any) -> Mixture:
-        """Return the conditional distribution of each row, in the user's units.
-
-        The precision is JAX's, single unless float64 is enabled; the other methods keep more.
-        """
-        x = self._read_features(X)
-        return self.model_.mixture(x, x.dtype)
-
-    def predict_quantiles(self, X: Any, q: Any) -> np.ndarray:
-        """Return quantiles of each target column.
-
-        Args:
-            X: Features.
-            q: Probabilities; a number, or several in one sequence.
-
-        Returns:
-            (rows, q), or (rows, q, columns) for targets in columns; no axis of q for one number.
-        """
-        x = self._read_features(X)
-        levels = _read_fractions("q", q, "a number or one sequence of them", max_ndim=1)
-        quantiles = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels), x.dtype))
-        return quantiles if levels.ndim else quantiles[:, 0]
-
-    def predict_interval(self, X: Any, coverage: Any = 0.9, kind: str = "hdr") -> np.ndarray:
-        """Return a region that holds each target column with a given probability.
-
-        Args:
-            X: Features.
-            coverage: Probability of the region.
-            kind: "hdr", the smallest region, a union of up to `n_components` intervals; or
-                "equal-tailed", one interval with the same probability on either side.
-
-        Returns:
-            Lower and upper ends in ascending order, NaN where there are no more: (rows, pieces,
-            2), or (rows, columns, pieces, 2) for targets in columns.
-        """
-        x = self._read_features(X)
-        probability = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
-        _errors.check_choice("kind", kind, ("hdr", "equal-tailed"))
-        ends = self.model_.interval(x, probability, kind, x.dtype)
-        return ends[:, 0] if self.target_ndim_ == 1 else ends
-
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Return draws from the conditional distributions, (n_samples, rows[, columns])."""
-        x = self._read_features(X)
-        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
-        draws = self.model_.sample(x, n_samples, key, x.dtype)
-        return np.moveaxis(self._like_targets(draws), 1, 0)
-
-    def log_prob(self, X: Any, y: Any) -> np.ndarray:
-        """Return the log density of each row's targets, jointly over columns."""
-        table = self._read_rows(X, y)
-        return self.model_.log_prob(table.x, table.y, table.x.dtype)
-
-    def pit(self, X: Any, y: Any) -> np.ndarray:
-        """Return P(Y <= y) of each row and target column, in the shape of the targets.
-
-        The probability integral transform: uniform where the predicted densities are true.
-        """
-        table = self._read_rows(X, y)
-        return self._like_targets(self.model_.pit(table.x, table.y, table.x.dtype))
-
-    def crps(self, X: Any, y: Any) -> np.ndarray:
-        """Return the continuous ranked probability score of each row and target column.
-
-        In the units and the shape of the targets; for Gaussian and Laplace components.
-        """
-        table = self._read_rows(X, y)
-        return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
-
-    def region_mass(self, X: Any, y: Any) -> np.ndarray:
-        """Return the smallest coverage at which `predict_interval` of kind "hdr" holds y.
-
-        For each row and target column, in the shape of the targets.
-        """
-        table = self._read_rows(X, y)
-        return self._like_targets(self.model_.region_mass(table.x, table.y, table.x.dtype))
-
-    def joint_region_mass(
-        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
-    ) -> np.ndarray:
-        """Return the smallest mass of a joint highest-density region that holds y, (rows,).
-
-        Estimated as the fraction of `n_samples` draws whose density is at least that of y.
-        """
-        table = self._read_rows(X, y)
-        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
-        return self.model_.sampled_region_mass(table.x, table.y, n_samples, key)
-
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
 
@@ -373,15 +270,6 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         return to_torch(self.model_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.input_tags.allow_nan = self.missing == "impute"
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def _keep(
         self,
@@ -461,107 +349,6 @@ class MDNRegressor(RegressorMixin, BaseEstimator):
         rows, rest = split_rows(len(table.x), float(self.validation_fraction), rng)
         self.validation_rows_ = rest
         return table.take(rows), table.take(rest) if len(rest) else None
-
-    def _read_features(self, X: Any) -> np.ndarray:
-        """Return features to predict for, refusing those that the model cannot read."""
-        check_is_fitted(self)
-        check_numeric("X", X, _ENCODE)
-        x = np.asarray(validate_data(self, X, reset=False, dtype=_FLOATS, ensure_all_finite=False))
-        _check_finite("X", x, allow_nan=self.missing == "impute")
-        return x
-
-    def _read_table(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        n_outputs: int | None = None,
-        name: str = "",
-    ) -> tuple[Table, int]:
-        """Return the rows that count, and whether the targets were a vector or columns."""
-        check_numeric(f"{name}X", X, _ENCODE)
-        check_numeric(f"{name}y", y, _CONVERT)
-        reset = n_outputs is None
-        common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
-        rules: Any = (
-            {**common, "dtype": _FLOATS},
-            {**common, "dtype": np.float64, "ensure_2d": False},
-        )
-        x, targets = map(
-            np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
-        )
-        check_consistent_length(x, targets)
-        _check_finite(f"{name}X", x, allow_nan=self.missing == "impute")
-        _check_finite(f"{name}y", targets)
-        columns = targets[:, None] if targets.ndim == 1 else targets
-        _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
-        table = Table(x, columns)
-        if sample_weight is not None:
-            weights = _read_weights(sample_weight, x)
-            table = Table(x, columns, weights).take(np.flatnonzero(weights))
-        return table, targets.ndim
-
-    def _read_rows(self, X: Any, y: Any) -> Table:
-        """Return features and targets to compare with what the fitted model predicts."""
-        check_is_fitted(self)
-        return self._read_table(X, y, n_outputs=self.n_outputs_)[0]
-
-    def _like_targets(self, values: np.ndarray) -> np.ndarray:
-        return values[..., 0] if self.target_ndim_ == 1 else values
-
-
-def _read_n_samples(value: Any) -> int:
-    if not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(
-            f"n_samples must be an integer of at least 1, got {value!r}; try n_samples=100."
-        )
-    return int(value)
-
-
-def _to_key(random_state: Any) -> Any:
-    return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
-
-
-def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
-    """Return weights with a mean of one over the rows that count."""
-    weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-    if np.count_nonzero(weights) < 2:
-        raise ValueError(
-            "sample_weight must be positive for at least two rows, got non-zero weights for "
-            f"{np.count_nonzero(weights)}; leave it out to count all rows alike."
-        )
-    return weights / weights[weights > 0].mean()
-
-
-def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
-    """Return probabilities, refusing other values and shapes."""
-    try:
-        fractions = np.asarray([] if value is None else value, np.float64)
-    except (TypeError, ValueError):
-        fractions = np.empty(0)
-    if fractions.ndim > max_ndim or fractions.size == 0:
-        raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
-    return _errors.check_fraction(name, fractions)
-
-
-def _check_finite(name: str, values: np.ndarray, *, allow_nan: bool = False) -> None:
-    """Refuse values that are not finite, in our words and in those that scikit-learn expects."""
-    gaps = np.isnan(values)
-    try:
-        _errors.check_finite(name, np.where(gaps, 0.0, values) if allow_nan else values)
-    except ValueError as error:
-        word = "infinity" if allow_nan or not gaps.any() else "NaN"
-        hint = " For NaN in features you can also pass missing='impute'." if name[-1] == "X" else ""
-        raise ValueError(f"Input {name} contains {word}: {error}{hint}") from None
-
-
-def _check_columns(y: np.ndarray, n_outputs: int) -> None:
-    if y.ndim != 2 or y.shape[1] != max(1, n_outputs):
-        raise ValueError(
-            f"y must hold {n_outputs or 'some'} target columns, shape (rows,) or (rows, columns), "
-            f"got {y.shape}; give the same columns as for fitting."
-        )
 
 
 def _to_device(model: Model, table: Table) -> training.Data:
