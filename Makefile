@@ -14,12 +14,12 @@ demo: $(VENV)/.demo
 # One thread of XLA per test process: there are as many of those as cores.
 test: export NPROC ?= 1
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The slow rest as well.
 test-all: export NPROC ?= 1
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto -m ""
+	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -18,6 +18,8 @@ def test_what_the_user_asks_for_is_kept():
     assert max_epochs(settings, 10**6) == 7
     assert plan(settings, 10**6).patience == 3
     assert plan({**settings, "early_stopping": False}, 100).patience is None
-    assert plan(settings, 100).power_schedule == _defaults.POWER_SCHEDULE
-    assert plan({**settings, "power": 0.3}, 100).power_schedule == (0.3, 0.3, 1.0)
-    assert plan({**settings, "objective": "nll"}, 100).power_schedule is None
+    schedule = plan(settings, 100).resolved_objective.schedule
+    assert schedule.numbers == _defaults.POWER_SCHEDULE
+    constant = plan({**settings, "power": 0.3}, 100).resolved_objective
+    assert (constant.power, constant.schedule) == (0.3, None)
+    assert plan({**settings, "objective": "nll"}, 100).resolved_objective.schedule is None

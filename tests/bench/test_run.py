@@ -25,12 +25,19 @@ def figure(row, pool, *, smoke):
     return Figure(row.name, row.how, str(row.target), row.kind, row.unit, 1.0, 1.0, 1.0)
 
 
-def test_a_smoke_run_goes_through(tmp_path):
+# Rows of most kinds; the slow test runs all of them.
+SOME = ("step/two-sinusoids", "loss/K=3,D=1", "growth/time/batch", "predict/quantile/scipy")
+
+
+@pytest.mark.parametrize(
+    "rows", [SOME, pytest.param((), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_a_smoke_run_goes_through(rows, tmp_path):
     """As a user runs it, in single precision and in a process that loads only what it measures."""
     out = tmp_path / "bench.json"
     program = "from ngem.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "bench", "--smoke", "--out", str(out)],
+        [sys.executable, "-c", program, "bench", *rows, "--smoke", "--out", str(out)],
         capture_output=True,
         text=True,
         timeout=280,
@@ -39,7 +46,9 @@ def test_a_smoke_run_goes_through(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads(out.read_text())
     assert saved["smoke"]
-    assert [row["name"] for row in saved["rows"]] == [row.name for row in choose([], smoke=True)]
+    assert [row["name"] for row in saved["rows"]] == [
+        row.name for row in choose(list(rows), smoke=True)
+    ]
     for row in saved["rows"]:
         assert row["value"] is not None or row["note"].startswith("skipped"), row
         assert row["met"] is None

@@ -243,7 +243,8 @@ def test_several_targets_and_options(here, tmp_path):
     command = ("fit", here / "train.csv", "--target", "price,size", *TINY, *options)
     assert succeed(*command, "--max-rows", "60", "--out", tmp_path / "model").output == ""
     model = MDNRegressor.load(tmp_path / "model")
-    assert (model.covariance, model.objective, model.n_components) == ("logistic", "nll", 2)
+    assert (model.family, model.covariance) == ("logistic", "diag")
+    assert (model.objective, model.n_components) == ("nll", 2)
     assert model.diagnostics_["training_rows"] + model.diagnostics_["validation_rows"] == 60
     assert model.table_ is not None
     assert model.table_.targets == ("price", "size")

@@ -305,7 +305,8 @@ class MDNRegressor(DensityRegressor):
         if self.checkpoint is not None:
             known = {
                 **parameters.plain(settings),
-                "objective": repr(plan.objective.without_schedule()),
+                # In the words of 0.1, whose objectives had no schedule.
+                "objective": repr(plan.objective.without_schedule()).replace(", schedule=None", ""),
                 "schedule": repr(plan.resolved_objective.schedule),
                 "network": _fingerprint(model.network),
                 "data": _fingerprint((data, validation)),
