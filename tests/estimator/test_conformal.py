@@ -172,6 +172,7 @@ def within_beta_binomial(hits, n_calibration, coverage):
     return law.ppf(1e-4) <= hits.sum() <= law.ppf(1 - 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_a_fitted_network_is_recalibrated():
     model = fitted("one")

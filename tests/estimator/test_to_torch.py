@@ -85,7 +85,13 @@ def test_what_cannot_be_converted_is_refused():
         module(torch.zeros(3))
 
 
-@pytest.mark.parametrize("name", ["defaults", "full covariance", "two networks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "defaults",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("full covariance", "two networks")),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
     pytest.importorskip(

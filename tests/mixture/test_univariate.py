@@ -92,6 +92,11 @@ CASES = {
 }
 
 
+#: Cases that every change runs; the slow ones are variants of these.
+SLOW = ("single", "merging", "degenerate logistic", "twenty")
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+
+
 # What we test, for one mixture
 
 
@@ -286,7 +291,7 @@ def test_quantile_broadcasts():
 # Modes and critical points
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_modes_are_those_of_a_dense_grid(name):
     rows = CASES[name]
     found = np.sort(_over(rows, _modes), axis=1)
@@ -402,7 +407,7 @@ def test_mode_derivatives_agree_with_finite_differences():
 # Highest-density regions
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "twenty"])
+@pytest.mark.parametrize("name", [*NAMES[:4], *NAMES[5:]])  # not "twenty"
 def test_highest_density_region_has_the_mass_and_the_shape(name):
     rows = CASES[name]
     n_rows = len(rows.location)

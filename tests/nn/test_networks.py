@@ -1,5 +1,7 @@
 """Networks: shapes, initialization from data, taps, and the sampled Fisher information."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,14 +56,13 @@ def test_rows_along_the_last_axis_are_rows_one_by_one(settings):
         logits, components = eqx.combine(params, static).outputs(x.T)
         return tuple(jnp.moveaxis(leaf, -1, 0) for leaf in (logits, *components))
 
-    values, back = jax.vjp(one_by_one, params, x)
-    others, other_back = jax.vjp(rows_last, params, x)
-    grads = jax.tree.map(jnp.cos, values)
-    for left, right in zip(
-        jax.tree.leaves((values, back(grads))),
-        jax.tree.leaves((others, other_back(grads))),
-        strict=True,
-    ):
+    @partial(jax.jit, static_argnums=0)
+    def value_and_back(function, params, x):
+        values, back = jax.vjp(function, params, x)
+        return values, back(jax.tree.map(jnp.cos, values))
+
+    results = (value_and_back(function, params, x) for function in (one_by_one, rows_last))
+    for left, right in zip(*map(jax.tree.leaves, results), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-12)
 
 
@@ -168,13 +169,13 @@ def test_taps_see_inputs_and_output_gradients_in_the_order_of_the_tree(separate)
     x = jax.random.normal(KEY, (6, 3))
     layers = linear_layers(network)
     taps = tuple(jnp.zeros((6, layer.out_features)) for layer in layers)
-    raw, inputs = tapped(network, x, taps)
+    raw, inputs = eqx.filter_jit(tapped)(network, x, taps)
     np.testing.assert_allclose(raw, jax.vmap(network.body)(x), rtol=1e-12)
     assert [i.shape[1] for i in inputs] == [layer.in_features for layer in layers]
     # A bias is added where a tap is, so its gradient is the sum of the taps' gradients.
     loss = lambda network, taps: jnp.sum(jnp.sin(tapped(network, x, taps)[0]))  # noqa: E731
-    grads = eqx.filter_grad(loss)(network, taps)
-    by_tap = jax.grad(lambda taps: loss(network, taps))(taps)
+    grads = eqx.filter_jit(eqx.filter_grad(loss))(network, taps)
+    by_tap = jax.jit(jax.grad(lambda taps: loss(network, taps)))(taps)
     for layer, tap in zip(linear_layers(grads), by_tap, strict=True):
         np.testing.assert_allclose(layer.bias, tap.sum(0), rtol=1e-10)
 

@@ -41,7 +41,9 @@ def test_the_groups_hold_every_spec():
     assert sorted(" ".join(GROUPS.values()).split()) == sorted(spec.ids())
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group", ["examples", "regression", pytest.param("images", marks=pytest.mark.slow)]
+)
 def test_smoke_budget(group, tmp_path, data_dir):
     """`ngem reproduce ... --budget smoke`, as a user runs it."""
     names = GROUPS[group].split()

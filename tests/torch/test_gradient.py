@@ -150,6 +150,7 @@ def test_gradients_have_the_dtype_of_what_they_belong_to(dtype):
     assert all(leaf.grad.dtype == dtype and leaf.grad.isfinite().all() for leaf in leaves[:3])
 
 
+@pytest.mark.slow
 def test_compiled_without_a_graph_break():
     finish(start_script("compiled.py"))
 

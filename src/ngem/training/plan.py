@@ -77,7 +77,7 @@ class Plan:
         """Return what the learning rate is multiplied by at a point of training, from 0 to 1."""
         factor = jnp.ones_like(progress)
         if self.learning_rate_schedule == "cosine":
-            factor = 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(progress, 1.0)))
+            factor = jnp.asarray(optax.cosine_decay_schedule(1.0, 1)(progress))
         if self.warmup > 0:
             factor *= jnp.minimum(1.0, progress / self.warmup)
         return factor

@@ -132,9 +132,8 @@ def _clip(plan: Plan, grads: Any) -> tuple[Any, Bool[Array, ""]]:
     is_sound = all_leaves(_has_finite_squares, grads)
     if plan.clip_norm is None:
         return grads, is_sound
-    norm = optax.tree.norm(grads)
-    factor = jnp.minimum(1.0, plan.clip_norm / jnp.maximum(norm, 1e-30))
-    return jax.tree.map(lambda leaf: leaf * factor, grads), is_sound & jnp.isfinite(norm)
+    clipped, _ = optax.clip_by_global_norm(plan.clip_norm).update(grads, optax.EmptyState())
+    return clipped, is_sound & jnp.isfinite(optax.tree.norm(grads))
 
 
 def _update(
