@@ -1,5 +1,6 @@
 """Strict settings for every test: float64, no silent promotion, shapes checked at run time."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -26,6 +27,9 @@ CACHE = {
 for name, value in CACHE.items():
     jax.config.update(name, value)
     os.environ[name.upper()] = str(value)
+
+# Traced programs are many small objects that live on: looking for garbage among them is slow.
+gc.set_threshold(100_000, 20, 50)
 
 # The hook must be in place before the package's modules are first imported.
 install_import_hook("ngem", "beartype.beartype")

@@ -194,6 +194,7 @@ def test_a_fitted_network_is_recalibrated():
     np.testing.assert_array_equal(same, region)
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_several_targets_are_tested_together():
     model = fitted("two")

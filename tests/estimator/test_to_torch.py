@@ -32,7 +32,13 @@ def fitted(**settings):
     return model.fit(x, y), x[:50], y[:50]
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("two networks", "as it comes")))
+        for name in SETTINGS
+    ],
+)
 def test_the_module_predicts_what_the_estimator_does(name):
     model, x, y = fitted(**SETTINGS[name])
     module = model.to_torch()

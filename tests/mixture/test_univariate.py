@@ -472,6 +472,7 @@ def test_highest_density_derivatives_agree_with_finite_differences():
 # Single precision
 
 
+@pytest.mark.slow
 def test_float32_with_twenty_components_and_with_flat_tops():
     half = np.linspace(1.1, 1.5, 10)[:, None] * [-1.0, 1.0]
     pairs = _switch_off(half, np.ones((10, 2)), np.full((10, 2), np.log(0.5)), comp=20)

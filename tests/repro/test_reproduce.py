@@ -42,7 +42,8 @@ def test_the_groups_hold_every_spec():
 
 
 @pytest.mark.parametrize(
-    "group", ["examples", "regression", pytest.param("images", marks=pytest.mark.slow)]
+    "group",
+    ["regression", *(pytest.param(g, marks=pytest.mark.slow) for g in ("examples", "images"))],
 )
 def test_smoke_budget(group, tmp_path, data_dir):
     """`ngem reproduce ... --budget smoke`, as a user runs it."""

@@ -155,6 +155,7 @@ def test_compiled_without_a_graph_break():
     finish(start_script("compiled.py"))
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path):
     workers = [start_script("two_processes.py", rank, tmp_path / "meeting") for rank in range(2)]
     for worker in workers:
