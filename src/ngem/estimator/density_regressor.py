@@ -5,7 +5,7 @@ many target columns there are. What users pass in is checked here.
 """
 
 import numbers
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -26,6 +26,22 @@ _ENCODE = (
 _CONVERT = "a regressor predicts numbers, try y.astype(float)"
 
 
+class Uncertainty(NamedTuple):
+    """How uncertain predictions are, split in two.
+
+    Attributes:
+        noise_variance: Variance that more data would not remove, in the shape of the targets.
+        model_variance: Variance that more data would remove.
+        noise_entropy: Entropy that more data would not remove, (rows,).
+        model_entropy: Entropy that more data would remove, (rows,).
+    """
+
+    noise_variance: np.ndarray
+    model_variance: np.ndarray
+    noise_entropy: np.ndarray
+    model_entropy: np.ndarray
+
+
 class DensityRegressor(RegressorMixin, BaseEstimator):
     """Predicts a distribution for each row; a subclass says how it is fitted.
 
@@ -40,10 +56,17 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     target_ndim_: int
     missing: Any = "error"
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the conditional mean, in the shape of the targets."""
+    def predict(self, X: Any, *, return_outside: bool = False) -> Any:
+        """Return the conditional mean, in the shape of the targets.
+
+        Args:
+            X: Features.
+            return_outside: Also return whether each row has a feature outside the range of the
+                training rows, (rows,). There densities widen towards that of all targets.
+        """
         x = self._read_features(X)
-        return self._like_targets(self.model_.mean(x, x.dtype))
+        mean = self._like_targets(self.model_.mean(x, x.dtype))
+        return (mean, self.model_.distance(x) > 0) if return_outside else mean
 
     def predict_distribution(self, X: Any) -> Mixture:
         """Return the conditional distribution of each row, in the user's units.
@@ -74,17 +97,20 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: Features.
             coverage: Probability of the region.
-            kind: "hdr", the smallest region, a union of up to `n_components` intervals; or
+            kind: "hdr", the smallest region, a union of intervals; or
                 "equal-tailed", one interval with the same probability on either side.
 
         Returns:
             Lower and upper ends in ascending order, NaN where there are no more: (rows, pieces,
-            2), or (rows, columns, pieces, 2) for targets in columns.
+            2), or (rows, columns, pieces, 2) for targets in columns. There are as many pieces as
+            the row with the most of them has.
         """
         x = self._read_features(X)
         probability = float(_read_fractions("coverage", coverage, "a number", max_ndim=0))
         _errors.check_choice("kind", kind, ("hdr", "equal-tailed"))
         ends = self.model_.interval(x, probability, kind, x.dtype)
+        pieces = max(1, int(np.sum(~np.isnan(ends[..., 0]), axis=-1).max(initial=0)))
+        ends = ends[..., :pieces, :]
         return ends[:, 0] if self.target_ndim_ == 1 else ends
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
@@ -114,6 +140,29 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         """
         table = self._read_rows(X, y)
         return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
+
+    def predict_uncertainty(
+        self, X: Any, n_samples: int = 200, random_state: Any = 0
+    ) -> Uncertainty:
+        """Return how uncertain each prediction is, and how much of it more data would remove.
+
+        Members that were trained on different rows disagree where data are scarce. The variance
+        is the mean variance of the members plus the variance of their means, for each target
+        column. The entropy of all targets jointly is the members' mean entropy plus their mutual
+        information with the target, both estimated from samples, in nats. One member by itself
+        cannot disagree: what more data would remove is then zero.
+
+        Args:
+            X: Features.
+            n_samples: Samples per row and member for the entropies.
+            random_state: Seed of these samples.
+        """
+        x = self._read_features(X)
+        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        noise, model, parts = self.model_.uncertainty(x, n_samples, key)
+        return Uncertainty(
+            self._like_targets(noise), self._like_targets(model), parts[:, 0], parts[:, 1]
+        )
 
     def region_mass(self, X: Any, y: Any) -> np.ndarray:
         """Return the smallest coverage at which `predict_interval` of kind "hdr" holds y.

@@ -15,20 +15,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from .. import _files
 from .._files import FileError
 from ..families import FAMILIES
-from ..nn import MixtureNetwork
+from ..nn import Guard, MixtureNetwork, Predictor
 from . import parameters
 from .prediction import Model
 from .preprocessing import Inputs, Scaling
 from .schema import Schema
 
-_KIND, _VERSION = "ngem.MDNRegressor", 2
+_KIND, _VERSION = "ngem.MDNRegressor", 3
 
-#: Parameters that files of version 1 lack, with the values that were meant.
-_ADDED = {"family": "gaussian"}
+#: Parameters that files of versions 1 and 2 lack, with the values that were meant.
+_ADDED = {"family": "gaussian", "n_members": 1, "guard": False}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 _DIAGNOSTICS = {
@@ -36,7 +37,7 @@ _DIAGNOSTICS = {
     "dead_components": list,
     "gain_over_gaussian": float,
     "gain_over_linear": float,
-    "gain_rows": str,
+    "outlier_rows": list,
     "target_location": list,
     "target_scale": list,
     "nll_offset": float,
@@ -54,8 +55,8 @@ class Saved(NamedTuple):
         model: Network and units.
         feature_names: Names of the columns, if it was fitted on a table that had them.
         target_ndim: 1 if the targets were a vector, 2 if they were columns.
-        history: Train and validation likelihood of each epoch.
-        best_epoch: The epoch whose parameters were kept.
+        history: Train and validation likelihood of each member and epoch.
+        best_epochs: The epoch whose parameters were kept, of each member.
         diagnostics: Plain numbers about the fit.
         table: How the columns of a user's file become features, if the model was fitted on one.
     """
@@ -65,7 +66,7 @@ class Saved(NamedTuple):
     feature_names: list[str] | None
     target_ndim: int
     history: dict[str, np.ndarray]
-    best_epoch: int
+    best_epochs: Int[np.ndarray, " member"]
     diagnostics: dict[str, Any]
     table: Schema | None = None
 
@@ -88,7 +89,7 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
         "n_features": len(saved.model.inputs.fill),
         "n_outputs": saved.model.network.dim,
         "target_ndim": saved.target_ndim,
-        "best_epoch": saved.best_epoch,
+        "best_epochs": saved.best_epochs.tolist(),
         "diagnostics": saved.diagnostics,
     }
     if saved.table is not None:
@@ -104,25 +105,28 @@ def load(path: str | os.PathLike) -> Saved:
             together. No code of the file's is ever run.
     """
     arrays, header = _files.read(path, kind=_KIND, version=_VERSION)
+    arrays, header = _as_version_3(arrays, header)
     settings = _read_settings(header)
     _check_header(header, settings, arrays)
     inputs = _read_inputs(arrays, header["n_features"])
     targets = _read_scaling(arrays, "targets", header["n_outputs"])
-    network = _read_network(arrays, settings, inputs.n_columns, header["n_outputs"])
-    history = _read_history(arrays)
-    _need(not arrays, "no arrays beyond those of the model", sorted(arrays))
-    _need(
-        header["best_epoch"] < len(history["train_nll"]),
-        "a best epoch within the history",
-        header["best_epoch"],
+    members = len(header["best_epochs"])
+    network = Predictor(
+        _read_networks(arrays, settings, inputs.n_columns, header["n_outputs"], members),
+        _read_guard(arrays, settings, inputs.n_columns, header["n_outputs"]),
     )
+    history = _read_history(arrays, members)
+    _need(not arrays, "no arrays beyond those of the model", sorted(arrays))
+    best_epochs = np.array(header["best_epochs"])
+    within = np.all(best_epochs < history["train_nll"].shape[1])
+    _need(within, "best epochs within the history", best_epochs)
     return Saved(
         settings=settings,
         model=Model(network, inputs, targets),
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,
-        best_epoch=header["best_epoch"],
+        best_epochs=best_epochs,
         diagnostics=header["diagnostics"],
         table=_read_table(header),
     )
@@ -140,14 +144,37 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
         "history.train_nll": saved.history["train_nll"],
         "history.validation_nll": saved.history["validation_nll"],
     }
-    return named | {name: np.asarray(leaf) for name, leaf in _leaves(model.network)}
+    parts = {"network": model.network.members, "guard": model.network.guard}
+    return named | {
+        name: np.asarray(leaf) for prefix, part in parts.items() for name, leaf in _leaves(prefix, part)
+    }
 
 
-def _leaves(network: MixtureNetwork) -> list[tuple[str, Any]]:
-    """Return the network's parameters with the names that a file gives them."""
-    params = eqx.filter(network, lambda leaf: hasattr(leaf, "shape"))
+def _leaves(prefix: str, part: MixtureNetwork | Guard | None) -> list[tuple[str, Any]]:
+    """Return the parameters of the networks or of the guard with their names in a file."""
+    params = eqx.filter(part, lambda leaf: hasattr(leaf, "shape"))
     pairs = jax.tree_util.tree_leaves_with_path(params)
-    return [("network" + jax.tree_util.keystr(path), leaf) for path, leaf in pairs]
+    return [(prefix + jax.tree_util.keystr(path), leaf) for path, leaf in pairs]
+
+
+def _as_version_3(
+    arrays: Mapping[str, np.ndarray], header: Any
+) -> tuple[dict[str, np.ndarray], Any]:
+    """Return what a file of an older version would hold today: one member, without a guard."""
+    if not isinstance(header, dict) or "best_epoch" not in header:
+        return dict(arrays), header
+    has_members = ("network", "history")
+    arrays = {
+        name: array[None] if name.startswith(has_members) else array
+        for name, array in arrays.items()
+    }
+    diagnostics = header.get("diagnostics")
+    if isinstance(diagnostics, dict):
+        diagnostics = {**diagnostics, "outlier_rows": []}
+        diagnostics.pop("gain_rows", None)
+    header = {**header, "best_epochs": [header["best_epoch"]], "diagnostics": diagnostics}
+    header.pop("best_epoch")
+    return arrays, header
 
 
 def _read_settings(header: Any) -> dict[str, Any]:
@@ -157,7 +184,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
         "n_features",
         "n_outputs",
         "target_ndim",
-        "best_epoch",
+        "best_epochs",
         "diagnostics",
     }
     # Models that were not fitted on a file of columns have no table.
@@ -191,7 +218,9 @@ def _check_header(header: dict, settings: dict, arrays: Mapping[str, np.ndarray]
     _need(fits, "a name for each feature", names)
     one = header["n_outputs"] == 1
     _need(_is_count(header["target_ndim"], 1 if one else 2, 2), "1 or 2 axes of targets", header)
-    _need(_is_count(header["best_epoch"], 0, most), "a best epoch", header["best_epoch"])
+    epochs = header["best_epochs"]
+    counted = isinstance(epochs, list) and all(_is_count(epoch, 0, most) for epoch in epochs)
+    _need(counted and 1 <= len(epochs) <= most, "a best epoch of each member", epochs)
     _check_diagnostics(header["diagnostics"])
 
 
@@ -234,18 +263,23 @@ def _read_scaling(arrays: dict[str, np.ndarray], name: str, size: int) -> Scalin
     return Scaling(location, scale)
 
 
-def _read_history(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    epochs = arrays.get("history.train_nll", np.zeros(0)).size
+def _read_history(arrays: dict[str, np.ndarray], members: int) -> dict[str, np.ndarray]:
+    shape = arrays.get("history.train_nll", np.zeros((0, 0))).shape
+    _need(len(shape) == 2 and shape[0] == members, "a history of each member", shape)
     return {
-        name: _take(arrays, f"history.{name}", (epochs,), np.float64, finite=False)
+        name: _take(arrays, f"history.{name}", shape, np.float64, finite=False)
         for name in ("train_nll", "validation_nll")
     }
 
 
-def _read_network(
-    arrays: dict[str, np.ndarray], settings: dict[str, Any], n_inputs: int, dim: int
+def _read_networks(
+    arrays: dict[str, np.ndarray],
+    settings: dict[str, Any],
+    n_inputs: int,
+    dim: int,
+    members: int,
 ) -> MixtureNetwork:
-    """Return the network that the settings describe, filled from the file."""
+    """Return the networks that the settings describe, filled from the file."""
     most = sum(array.size for array in arrays.values())
     last = settings["n_components"] * parameters.family(settings).num_raw(dim)
     widths = (n_inputs, *settings["hidden_sizes"], last)
@@ -255,9 +289,27 @@ def _read_network(
         parameters.architecture, settings, n_inputs, dim, jax.random.key(0)
     )
     params, static = eqx.partition(like, lambda leaf: hasattr(leaf, "shape"))
-    leaves = [_take(arrays, name, leaf.shape, np.float32) for name, leaf in _leaves(like)]
+    leaves = [
+        _take(arrays, name, (members, *leaf.shape), np.float32)
+        for name, leaf in _leaves("network", like)
+    ]
     filled = jax.tree.unflatten(jax.tree.structure(params), list(map(jnp.asarray, leaves)))
     return eqx.combine(filled, static)
+
+
+def _read_guard(
+    arrays: dict[str, np.ndarray], settings: dict[str, Any], n_inputs: int, dim: int
+) -> Guard | None:
+    if not settings["guard"]:
+        return None
+    shapes = Guard.shapes(n_inputs, dim)
+    guard = Guard(
+        **{name: _take(arrays, f"guard.{name}", shape, np.float32) for name, shape in shapes.items()}
+    )
+    _need(np.all(guard.noise > 0) and np.all(guard.widths > 0), "positive variances", guard)
+    _need(np.all(guard.low <= guard.high), "ranges of features", guard)
+    _need(np.all(guard.floor < guard.ceiling), "a range of targets", guard)
+    return jax.tree.map(jnp.asarray, guard)
 
 
 def _take(

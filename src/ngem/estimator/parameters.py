@@ -37,6 +37,10 @@ TRANSIENT = {
 }
 
 
+#: Steps without improvement that a fit waits for at least, before it stops.
+_LEAST_STEPS = 300
+
+
 class Rule(NamedTuple):
     """A test that raises for no value, and the words for what passes it."""
 
@@ -102,6 +106,7 @@ _POSITIVE = (_TINY, 1e30, "a positive number")
 
 RULES: dict[str, Rule] = {
     "n_components": _integer(5),
+    "n_members": _integer(5),
     "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
     "activation": _choice(ACTIVATIONS),
     "family": _choice(FAMILY_NAMES),
@@ -138,6 +143,7 @@ RULES: dict[str, Rule] = {
     "warmup": _number(0.0, 1.0, "a number from 0 to 1", 0.0),
     "ema": _optional(_number(0.0, _ALMOST, "a number of at least 0 and below 1", 0.99)),
     "scale_floor": _number(*_POSITIVE, 1e-4),
+    "guard": _flag(),
     "missing": _choice(("error", "impute")),
     "callbacks": Rule(
         lambda v: isinstance(v, Sequence) and all(map(callable, v)), "a sequence of callables", ()
@@ -253,9 +259,15 @@ def max_epochs(settings: Mapping[str, Any], n_rows: int) -> int:
     return int(np.clip(10_000 // steps, 40, 1000))
 
 
+def _patience(settings: Mapping[str, Any], n_rows: int) -> int:
+    """Return the default patience: a fifth of the epochs, and enough of them to learn something."""
+    steps = -(-n_rows // int(settings["batch_size"]))
+    return max(-(-max_epochs(settings, n_rows) // 5), -(-_LEAST_STEPS // steps))
+
+
 def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
     """Return how to train on so many rows."""
-    patience = settings["patience"] or -(-max_epochs(settings, n_rows) // 5)
+    patience = settings["patience"] or _patience(settings, n_rows)
     return Plan(
         objective=get_objective(settings["objective"]),
         power=settings["power"],

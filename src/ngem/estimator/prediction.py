@@ -1,4 +1,4 @@
-"""A trained network with its units: predictions for any number of rows in bounded memory.
+"""Trained networks with their units: predictions for any number of rows in bounded memory.
 
 Rows go through the network in blocks of a fixed size. So one program is compiled for each kind of
 prediction and each shape of model, whatever the number of rows. The network works in standardized
@@ -6,7 +6,7 @@ units and single precision; results return to the user's units in double precisi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
-from ..nn import MixtureNetwork, apply
+from ..nn import Predictor, apply
 from .preprocessing import Inputs, Scaling
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
@@ -33,13 +33,13 @@ _BUDGET = 2**24
 
 @dataclass(frozen=True)
 class Model:
-    """A network, and how a user's features and targets relate to its inputs and outputs.
+    """An average of networks, and how a user's features and targets relate to its inputs and outputs.
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
     units, of the asked dtype, and begin with the axis of rows.
     """
 
-    network: MixtureNetwork
+    network: Predictor
     inputs: Inputs
     targets: Scaling
 
@@ -156,9 +156,39 @@ class Model:
         logits, components = jax.tree.map(jnp.asarray, parts)
         return Mixture(logits, components, family)
 
-    def facts(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return entropy of weights, responsibilities and standardized log density of each row."""
-        return self._stream(_facts, x, self.targets.forward(y))
+    def usage(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return each member's entropy of weights and responsibilities, (rows, members[, comp])."""
+        return self._stream(_usage, x, self.targets.forward(y))
+
+    def uncertainty(
+        self, x: np.ndarray, n_samples: int, key: PRNGKeyArray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return variances of noise and of the model, (rows, dim), and both entropies, (rows, 2).
+
+        Those of the model are what members disagree about.
+        """
+        scale = self.targets.scale
+
+        def to_user(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            noise, model, entropies = (leaf.astype(np.float64) for leaf in part)
+            return noise * scale**2, model * scale**2, entropies + [self.targets.log_volume, 0.0]
+
+        return self._stream(
+            _uncertainty,
+            x,
+            np.arange(len(x), dtype=np.uint32),
+            shared=(key, n_samples),
+            finish=to_user,
+            numbers=4 * n_samples * self.network.dim * self.network.n_components,
+        )
+
+    def distance(self, x: np.ndarray) -> np.ndarray:
+        """Return how far outside the training rows each row lies, in standard deviations."""
+        return self._stream(_distance, x)
+
+    def member(self, index: int) -> "Model":
+        """Return the model of one member."""
+        return replace(self, network=self.network.member(index))
 
     def _stream(
         self,
@@ -171,7 +201,7 @@ class Model:
         numbers: int = 1,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
+        size = _block_size(len(x), max(numbers, 2 * self.network.n_components * (1 + 2 * self.network.dim)))
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
@@ -192,13 +222,13 @@ def _block_size(n_rows: int, numbers: int) -> int:
 
 
 @eqx.filter_jit
-def _mean(network: MixtureNetwork, x: Float[Array, "batch inputs"]) -> Array:
+def _mean(network: Predictor, x: Float[Array, "batch inputs"]) -> Array:
     return apply(network, x).mean()
 
 
 @eqx.filter_jit
 def _parameters(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"]
+    network: Predictor, x: Float[Array, "batch inputs"]
 ) -> tuple[Float[Array, "batch comp"], Params]:
     mixture = apply(network, x)
     return mixture.logits, mixture.components
@@ -206,21 +236,52 @@ def _parameters(
 
 @eqx.filter_jit
 def _log_prob(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+    network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> Float[Array, " batch"]:
     return apply(network, x).log_prob(y)
 
 
 @eqx.filter_jit
-def _facts(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
-) -> tuple[Array, Array, Array]:
-    mixture = apply(network, x)
-    return mixture.weight_entropy(), mixture.responsibilities(y), mixture.log_prob(y)
+def _usage(
+    network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+) -> tuple[Float[Array, "batch member"], Float[Array, "batch member comp"]]:
+    mixtures = jax.vmap(network.each)(x)
+    return mixtures.weight_entropy(), mixtures.responsibilities(y[:, None])
+
+
+@eqx.filter_jit
+def _uncertainty(
+    network: Predictor,
+    x: Float[Array, "batch inputs"],
+    number: Array,
+    key: PRNGKeyArray,
+    n_samples: int,
+) -> tuple[Float[Array, "batch dim"], Float[Array, "batch dim"], Float[Array, "batch 2"]]:
+    members = jax.vmap(network.each_guarded, out_axes=1)(x)
+    means = members.mean()
+    draws = members.sample(jax.random.fold_in(key, number[0]), (n_samples,))
+    own = members.log_prob(draws)
+    # The density of every member at the draws of each.
+    others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(draws[:, :, None])
+    mean = jax.nn.logsumexp(others, axis=2) - jnp.log(jnp.asarray(len(means), means.dtype))
+    noise_entropy = -jnp.mean(own, axis=(0, 1))
+    information = jnp.maximum(jnp.mean(own - mean, axis=(0, 1)), 0.0)
+    return (
+        jnp.mean(members.variance(), axis=0),
+        jnp.var(means, axis=0),
+        jnp.stack([noise_entropy, information], axis=1),
+    )
+
+
+@eqx.filter_jit
+def _distance(network: Predictor, x: Float[Array, "batch inputs"]) -> Float[Array, " batch"]:
+    if network.guard is None:
+        return jnp.zeros(len(x), x.dtype)
+    return jax.vmap(network.guard.distance)(x)
 
 
 def _quantiles(
-    network: MixtureNetwork, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
+    network: Predictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
     # The network runs once; then one level at a time, so that one program serves any number of
     # them.
@@ -229,20 +290,20 @@ def _quantiles(
 
 
 @eqx.filter_jit
-def _marginal_mixtures(network: MixtureNetwork, x: Float[Array, "batch inputs"]) -> Mixture:
+def _marginal_mixtures(network: Predictor, x: Float[Array, "batch inputs"]) -> Mixture:
     return _marginals(apply(network, x))
 
 
 @eqx.filter_jit
 def _highest_density(
-    network: MixtureNetwork, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
+    network: Predictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
     return _marginals(apply(network, x)).interval(coverage, "hdr")
 
 
 @eqx.filter_jit
 def _of_marginals(
-    network: MixtureNetwork,
+    network: Predictor,
     x: Float[Array, "batch inputs"],
     y: Float[Array, "batch dim"],
     name: str,
@@ -253,7 +314,7 @@ def _of_marginals(
 
 @eqx.filter_jit
 def _sampled_region_mass(
-    network: MixtureNetwork,
+    network: Predictor,
     x: Float[Array, "batch inputs"],
     y: Float[Array, "batch dim"],
     number: Array,
@@ -268,7 +329,7 @@ def _sampled_region_mass(
 
 @eqx.filter_jit
 def _sample(
-    network: MixtureNetwork,
+    network: Predictor,
     x: Float[Array, "batch inputs"],
     number: Array,
     key: PRNGKeyArray,

@@ -1,23 +1,23 @@
 """The estimator: a mixture density network behind scikit-learn's interface."""
 
-import hashlib
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .. import training
+from ..ensemble import GuardFit, Rows, fit_guard
+from ..nn import average
+from ..training import Data
 from ..training.callbacks import ProgressBar
-from ..training.checkpoints import Checkpoint
 from . import model_file, parameters
 from .density_regressor import DensityRegressor
 from .diagnostics import diagnose
+from .members import Job, Member, as_data, choose_held_out, others, train_members
 from .prediction import Model
-from .preprocessing import Table, fit_inputs, fit_scaling, no_scaling, split_rows
+from .preprocessing import Table, fit_inputs, fit_scaling, no_scaling
 from .schema import Schema
 
 
@@ -28,7 +28,10 @@ class MDNRegressor(DensityRegressor):
     user's units. Training and predicting run in single precision, the change of units in double.
 
     Args:
-        n_components: Components of the mixture.
+        n_components: Components of the mixture of each network.
+        n_members: Networks whose densities are averaged. The rows are divided into as many folds,
+            and each network holds out one of them to stop by: all rows train, and every row is
+            held out once. They train side by side on all cores.
         hidden_sizes: Widths of the hidden layers.
         activation: "gelu", "relu", "silu" or "tanh".
         family: Distribution of the components: "gaussian"; "logistic" with heavier tails;
@@ -46,9 +49,11 @@ class MDNRegressor(DensityRegressor):
         max_epochs: Passes over the data at most; None is about 10,000 steps, in 40 to 1,000 passes.
         early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the
             best parameters.
-        validation_fraction: Fraction of rows to hold out, at least ten rows or a third. With fewer
-            than 15 rows none are held out, and training runs to the end.
-        patience: Epochs without improvement before stopping; None is a fifth of `max_epochs`.
+        validation_fraction: Fraction of rows that a single network holds out, at least ten rows or
+            a third. With fewer than 15 rows none are held out, and training runs to the end.
+            Several members hold out one fold each instead.
+        patience: Epochs without improvement before stopping; None is a fifth of `max_epochs`, and
+            at least 300 steps.
         scale_inputs: Standardize features.
         scale_targets: Standardize targets.
         init: "random", or "kmeans" to start at clusters of the targets.
@@ -63,6 +68,10 @@ class MDNRegressor(DensityRegressor):
         warmup: Fraction of training during which the learning rate rises from zero.
         ema: Decay of a moving average of parameters to predict with, or None.
         scale_floor: Smallest scale of a component, in units of the standardized target.
+        guard: Add a linear model and a few wide densities to the mixture, with weights that
+            held-out rows choose. They bound what a surprising target costs, take over where
+            features lie far outside the training rows, and carry the prediction when rows are few.
+            False predicts with the networks alone.
         missing: "error", or "impute" to replace NaN in features by the column's median and to add
             an indicator of where that happened. Targets must be complete.
         callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
@@ -73,13 +82,16 @@ class MDNRegressor(DensityRegressor):
 
     Attributes:
         model_: The trained network and its units.
-        history_: "train_nll" and "validation_nll" of each epoch, mean negative log-likelihoods in
-            standardized units; add `diagnostics_["nll_offset"]` for the user's.
+        history_: "train_nll" and "validation_nll" of each member and epoch, mean negative
+            log-likelihoods in standardized units, NaN after a member's end; add
+            `diagnostics_["nll_offset"]` for the user's.
         diagnostics_: See `ngem.estimator.diagnostics.diagnose`, and how many steps were skipped.
-        n_iter_: Epochs run.
-        best_epoch_: Index in `history_` of the parameters that were kept.
-        validation_rows_: Indices of the rows that the fit held out, in ascending order; empty if
-            there are none, None in a loaded estimator.
+        n_iter_: Epochs run by the member that ran longest.
+        best_epoch_: For each member, the epoch whose parameters were kept.
+        folds_: For each member, the rows that it held out, ascending; None in a loaded estimator.
+        validation_rows_: All rows that some member held out, ascending; None in a loaded estimator.
+        oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
+            units; NaN for rows that were never held out. None in a loaded estimator.
         n_outputs_: Number of target columns.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
@@ -89,13 +101,15 @@ class MDNRegressor(DensityRegressor):
     n_features_in_: int
     feature_names_in_: np.ndarray
     table_: Schema | None
-    validation_rows_: np.ndarray | None
+    folds_: list[np.ndarray] | None
+    oof_log_prob_: np.ndarray | None
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
         self,
         n_components: Any = 5,
         *,
+        n_members: Any = 5,
         hidden_sizes: Any = (128, 128),
         activation: Any = "gelu",
         family: Any = "gaussian",
@@ -122,6 +136,7 @@ class MDNRegressor(DensityRegressor):
         warmup: Any = 0.0,
         ema: Any = 0.99,
         scale_floor: Any = 1e-4,
+        guard: Any = True,
         missing: Any = "error",
         callbacks: Any = (),
         checkpoint: Any = None,
@@ -129,6 +144,7 @@ class MDNRegressor(DensityRegressor):
         verbose: Any = 0,
     ):
         self.n_components = n_components
+        self.n_members = n_members
         self.hidden_sizes = hidden_sizes
         self.activation = activation
         self.family = family
@@ -155,6 +171,7 @@ class MDNRegressor(DensityRegressor):
         self.warmup = warmup
         self.ema = ema
         self.scale_floor = scale_floor
+        self.guard = guard
         self.missing = missing
         self.callbacks = callbacks
         self.checkpoint = checkpoint
@@ -182,34 +199,45 @@ class MDNRegressor(DensityRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
+        watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.validation_rows_ = np.empty(0, int)
-        train, held_out = self._hold_out(table, eval_set, seed)
-        weights = np.asarray(sample_weight)
-        if weights.ndim:  # rows of weight zero were left out before the split
-            self.validation_rows_ = np.flatnonzero(weights)[self.validation_rows_]
-        inputs = fit_inputs(train.x, train.weights, scale=self.scale_inputs)
-        targets = no_scaling(train.y.shape[1])
+        held_out = choose_held_out(
+            settings, len(table.x), is_watched=watched is not None, seed=seed
+        )
+        kept = np.arange(len(table.x)) if sample_weight is None else np.flatnonzero(sample_weight)
+        self.folds_ = [kept[rows] for rows in held_out]
+        # Several members see all rows between them, one by itself those that it does not hold out.
+        seen = table if len(held_out) > 1 else table.take(others(len(table.x), held_out[0]))
+        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
+        targets = no_scaling(table.y.shape[1])
         if self.scale_targets:
-            targets = fit_scaling(train.y, train.weights)
-        start = parameters.start_network(settings, inputs.n_columns, targets.forward(train.y), seed)
-        model = Model(start, inputs, targets)
-        result = self._train(model, train, held_out, settings, seed)
-        model = Model(result.network, inputs, targets)
-        counts = {
-            "skipped_steps": result.skipped,
-            "training_rows": len(train.x),
-            "validation_rows": 0 if held_out is None else len(held_out.x),
-        }
+            targets = fit_scaling(seen.y, seen.weights)
+        rows = as_data(inputs, targets, table)
+        other = None if watched is None else as_data(inputs, targets, watched)
+        members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
+        judged = _judge(settings, rows, held_out, other, members)
+        network = average(
+            [member.result.network for member in members], judged.guard if self.guard else None
+        )
+        model = Model(network, inputs, targets)
+        self._keep_log_densities(np.shape(X)[0], judged.log_density - targets.log_volume)
         return self._keep(
             model,
             settings=settings,
             target_ndim=target_ndim,
-            best_epoch=result.best_epoch,
-            diagnostics={**diagnose(model, train, held_out), **counts},
+            best_epochs=np.array([member.result.best_epoch for member in members]),
+            diagnostics={
+                **diagnose(model, table, judged),
+                "outlier_rows": self._outliers(judged),
+                "skipped_steps": sum(member.result.skipped for member in members),
+                "training_rows": len(seen.x),
+                "validation_rows": len(judged.log_density),
+            },
             history={
-                "train_nll": result.history.train.astype(np.float64),
-                "validation_nll": result.history.validation.astype(np.float64),
+                "train_nll": _histories([member.result.history.train for member in members]),
+                "validation_nll": _histories(
+                    [member.result.history.validation for member in members]
+                ),
             },
         )
 
@@ -229,7 +257,7 @@ class MDNRegressor(DensityRegressor):
             feature_names=None if names is None else [str(name) for name in names],
             target_ndim=self.target_ndim_,
             history=self.history_,
-            best_epoch=self.best_epoch_,
+            best_epochs=self.best_epoch_,
             diagnostics=self.diagnostics_,
             table=self.table_,
         )
@@ -252,13 +280,30 @@ class MDNRegressor(DensityRegressor):
             saved.model,
             settings=saved.settings,
             target_ndim=saved.target_ndim,
-            best_epoch=saved.best_epoch,
+            best_epochs=saved.best_epochs,
             diagnostics=saved.diagnostics,
             history=saved.history,
         )
         self.table_ = saved.table
-        self.validation_rows_ = None
+        self.folds_ = self.oof_log_prob_ = None
         return self
+
+    @property
+    def validation_rows_(self) -> np.ndarray | None:
+        """All rows that some member held out, ascending; None in a loaded estimator."""
+        return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))
+
+    def held_out_models(self) -> Iterator[tuple[np.ndarray, Model]]:
+        """Yield the rows that each member held out, and this member with the guard as a model.
+
+        What it predicts for these rows is what the estimator would have predicted had it not seen
+        them, but for the other members.
+        """
+        check_is_fitted(self)
+        assert self.folds_ is not None, "a loaded estimator does not know its rows"
+        for index, rows in enumerate(self.folds_):
+            if len(rows):
+                yield rows, self.model_.member(index)
 
     def to_torch(self) -> Any:
         """Return the fitted model as a `torch.nn.Module` with the same predictions.
@@ -277,7 +322,7 @@ class MDNRegressor(DensityRegressor):
         *,
         settings: dict,
         target_ndim: int,
-        best_epoch: int,
+        best_epochs: np.ndarray,
         diagnostics: dict,
         history: dict,
     ) -> "MDNRegressor":
@@ -287,80 +332,81 @@ class MDNRegressor(DensityRegressor):
         self.target_ndim_ = target_ndim
         self.n_outputs_ = model.network.dim
         self.history_ = history
-        self.n_iter_ = len(history["train_nll"])
-        self.best_epoch_ = best_epoch
+        self.n_iter_ = history["train_nll"].shape[1]
+        self.best_epoch_ = best_epochs
         self.diagnostics_ = diagnostics
         self.table_ = None
         return self
 
-    def _train(
-        self, model: Model, train: Table, held_out: Table | None, settings: dict, seed: int
-    ) -> training.FitResult:
-        """Run the fit loop, with a progress bar and a checkpoint if asked for."""
-        plan, key = parameters.plan(settings, len(train.x)), jax.random.key(seed)
-        data = _to_device(model, train)
-        validation = None if held_out is None else _to_device(model, held_out)
-        callbacks = [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
-        resume = save = None
-        if self.checkpoint is not None:
-            known = {
-                **parameters.plain(settings),
-                # In the words of 0.1, whose objectives had no schedule.
-                "objective": repr(plan.objective.without_schedule()).replace(", schedule=None", ""),
-                "schedule": repr(plan.resolved_objective.schedule),
-                "network": _fingerprint(model.network),
-                "data": _fingerprint((data, validation)),
-                "seed": seed,
-            }
-            checkpoint = Checkpoint(self.checkpoint, known, added=("family", "schedule"))
-            resume = checkpoint.load(training.initial_state(model.network, plan, key))
-            save = checkpoint.save
+    def _callbacks(self) -> list[Any]:
+        return [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
+
+    def _train(self, job: Job) -> list[Member]:
+        """Train all members; then close the callbacks that can be closed."""
         try:
-            return training.fit(
-                model.network,
-                data,
-                plan,
-                key=key,
-                max_epochs=parameters.max_epochs(settings, len(train.x)),
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                validation=validation,
-                callbacks=callbacks,
-                resume=resume,
-                save=save,
-            )
+            return train_members(job)
         finally:
             # A clone's callbacks are copies, which nobody else can close.
-            for callback in callbacks:
+            for callback in job.callbacks:
                 getattr(callback, "close", lambda: None)()
 
-    def _hold_out(self, table: Table, eval_set: Any, seed: int) -> tuple[Table, Table | None]:
-        """Return the rows to train on, and those for early stopping."""
-        if eval_set is not None:
-            if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-                raise ValueError(
-                    f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
-                    "form; pass eval_set=(X_val, y_val)."
-                )
-            dim = table.y.shape[1]
-            return table, self._read_table(*eval_set, n_outputs=dim, name="eval_set ")[0]
-        if not self.early_stopping:
-            return table, None
-        rng = np.random.default_rng(seed)
-        rows, rest = split_rows(len(table.x), float(self.validation_fraction), rng)
-        self.validation_rows_ = rest
-        return table.take(rows), table.take(rest) if len(rest) else None
+    def _read_eval_set(self, eval_set: Any, n_outputs: int) -> Table:
+        """Return the rows that the user wants to stop by."""
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(
+                f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
+                "form; pass eval_set=(X_val, y_val)."
+            )
+        return self._read_table(*eval_set, n_outputs=n_outputs, name="eval_set ")[0]
+
+    def _outliers(self, judged: GuardFit) -> list[int]:
+        """Return the held-out rows that only the widest densities explain, ascending."""
+        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
+        # Rows of the user's own to stop by have no number among these.
+        surprising = judged.surprise > 0.5 if len(rows) else np.zeros(0, bool)
+        return np.unique(rows[surprising]).tolist()
+
+    def _keep_log_densities(self, n_rows: int, log_density: np.ndarray) -> None:
+        """Keep the log density of each held-out row; the mean density of rows held out twice."""
+        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
+        total = np.full(n_rows, -np.inf)
+        if len(rows):
+            np.logaddexp.at(total, rows, log_density)
+        times = np.bincount(rows, minlength=n_rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.oof_log_prob_ = np.where(times > 0, total - np.log(times), np.nan)
 
 
-def _to_device(model: Model, table: Table) -> training.Data:
-    """Return rows as the network reads them."""
-    weights = None if table.weights is None else np.asarray(table.weights, np.float32)
-    rows = model.inputs.forward(table.x), model.targets.forward(table.y), weights
-    return training.Data(*jax.device_put(rows))
+def _judge(
+    settings: dict[str, Any],
+    rows: Data,
+    held_out: Sequence[np.ndarray],
+    watched: Data | None,
+    members: Sequence[Member],
+) -> GuardFit:
+    """Return the guard beside the members, and what held-out rows say of all together."""
+    densities = [member.log_density for member in members]
+    if watched is None:
+        return fit_guard(
+            parameters.family(settings),
+            _counted(rows),
+            np.concatenate(held_out),
+            np.concatenate(densities),
+        )
+    average_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(members))
+    return fit_guard(
+        parameters.family(settings), _counted(rows), _counted(watched), average_density
+    )
 
 
-def _fingerprint(tree: Any) -> str:
-    digest = hashlib.sha256()
-    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
-        digest.update(np.asarray(leaf).tobytes())
-    return digest.hexdigest()
+def _counted(rows: Data) -> Rows:
+    counts = np.ones(len(rows.y)) if rows.weights is None else np.asarray(rows.weights)
+    return Rows(np.asarray(rows.x), np.asarray(rows.y), counts)
+
+
+def _histories(curves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return curves of different lengths as rows of one array, NaN after their ends."""
+    padded = np.full((len(curves), max(map(len, curves))), np.nan)
+    for row, curve in zip(padded, curves, strict=True):
+        row[: len(curve)] = curve
+    return padded

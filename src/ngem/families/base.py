@@ -191,6 +191,10 @@ class AbstractFamily(abc.ABC):
     def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
         """Return the parameters with scales of at least `smallest`."""
 
+    @abc.abstractmethod
+    def bound(self, params: Params, low: Float[Array, " dim"], high: Float[Array, " dim"]) -> Params:
+        """Return the parameters with means in [low, high] and std of at most high - low."""
+
     def positive(self, raw: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the scale that a raw output stands for."""
         return jnp.exp(jnp.minimum(raw, _LARGEST_RAW)) + self.scale_floor

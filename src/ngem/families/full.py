@@ -158,6 +158,13 @@ class FullGaussian(AbstractFamily):
         missing = jnp.maximum(smallest - jnp.diagonal(params.scale), 0.0)
         return MeanCholesky(params.mean, params.scale + jnp.diag(missing))
 
+    def bound(
+        self, params: MeanCholesky, low: Float[Array, " dim"], high: Float[Array, " dim"]
+    ) -> MeanCholesky:
+        std = jnp.linalg.norm(params.scale, axis=-1)
+        shrink = jnp.minimum(1.0, (high - low) / std)
+        return MeanCholesky(jnp.clip(params.mean, low, high), shrink[:, None] * params.scale)
+
 
 def _forward_substitution(
     factor: Float[Array, "dim dim"], residual: Float[Array, " dim"]

@@ -136,3 +136,11 @@ class AbstractLocationScale(AbstractFamily):
 
     def widen(self, params: LocationScale, smallest: Float[Array, " dim"]) -> LocationScale:
         return LocationScale(params.mean, jnp.maximum(params.scale, smallest))
+
+    def bound(
+        self, params: LocationScale, low: Float[Array, " dim"], high: Float[Array, " dim"]
+    ) -> LocationScale:
+        largest = (high - low) / self.unit_variance**0.5
+        return LocationScale(
+            jnp.clip(params.mean, low, high), jnp.minimum(params.scale, largest)
+        )

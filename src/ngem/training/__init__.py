@@ -3,9 +3,10 @@
 from ..nn import apply
 from .data import Data, condense, shuffled
 from .loop import compiled, fit, fit_many
+from .parallel import side_by_side
 from .plan import Hyper, Plan
 from .state import FitError, FitResult, History, Progress, State, initial_state
-from .step import mean_nll
+from .step import mean_nll, row_nll
 
 __all__ = [
     "Data",
@@ -23,5 +24,7 @@ __all__ = [
     "fit_many",
     "initial_state",
     "mean_nll",
+    "row_nll",
     "shuffled",
+    "side_by_side",
 ]

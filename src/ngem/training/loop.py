@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..nn import MixtureNetwork, apply
 from .data import Data, arrange, check_data, make_batches
+from .parallel import Watch, side_by_side
 from .plan import Plan, make_hyper
 from .state import (
     ORDER,
@@ -111,12 +111,10 @@ def fit_many(
     learning_rates: Sequence[float] | None = None,
     validation: Data | Sequence[Data] | None = None,
     threads: int = 2,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> list[FitResult]:
-    """Return one result per network, trained in parallel threads.
-
-    All runs share one compiled program, and each core works on a run of its own: XLA uses one core
-    for matrices as small as these, so that mapping over seeds alone would leave the others idle.
+    """Return one result per network, trained in parallel threads, see `side_by_side`.
 
     Args:
         networks: Where each run starts from; of one architecture.
@@ -126,6 +124,7 @@ def fit_many(
         learning_rates: One per run, or None for the optimizer's default.
         validation: Rows for early stopping, shared or one per run.
         threads: Runs at a time.
+        callbacks: Called with a `Progress` after each epoch of each run.
         settings: Passed on to `fit`.
     """
     runs = len(networks)
@@ -133,15 +132,21 @@ def fit_many(
     def per_run(value: Any) -> Sequence[Any]:
         return [value] * runs if value is None or isinstance(value, Data) else value
 
-    def one(args: tuple) -> FitResult:
+    def one(args: tuple, watch: Watch) -> FitResult:
         network, rows, held_out, key, rate = args
         return fit(
-            network, rows, plan, key=key, validation=held_out, learning_rate=rate, **settings
+            network,
+            rows,
+            plan,
+            key=key,
+            validation=held_out,
+            learning_rate=rate,
+            callbacks=[*callbacks, watch],
+            **settings,
         )
 
     each = (networks, per_run(data), per_run(validation), keys, per_run(learning_rates))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, zip(*each, strict=True)))
+    return side_by_side([partial(one, args) for args in zip(*each, strict=True)], threads)
 
 
 def _make_run(
@@ -229,8 +234,36 @@ def _epoch(run: Run, state: State) -> tuple[State, Float[Array, ""], Float[Array
     epoch = state.epoch + 1
     done = (epoch >= run.hyper.max_epochs) | (state.skipped_in_a_row >= run.plan.max_skipped)
     if run.plan.patience is not None and run.validation is not None:
-        done |= epoch - 1 - state.best_epoch >= run.plan.patience
-    return state._replace(epoch=epoch, done=done), train, held_out
+        waited = epoch - 1 - state.best_epoch
+        done |= (waited >= run.plan.patience) & (state.annealed | (run.hyper.power is None) | (not _PHASE))
+    state = _anneal(run, state._replace(epoch=epoch, done=done))
+    return state, train, held_out
+
+
+import os
+_STALL=float(os.environ.get("NGEM_STALL","0.25")); _BACK=int(os.environ.get("NGEM_BACK","1")); _PHASE=int(os.environ.get("NGEM_PHASE","1"))
+_EPS=float(os.environ.get("NGEM_ROBUST","0.01"))
+def _anneal(run: Run, state: State) -> State:
+    if run.hyper.power is None or not _PHASE:
+        return state
+    over = state.epoch >= run.hyper.power[2] * run.hyper.max_epochs
+    if run.validation is None or run.plan.patience is None:
+        return state._replace(annealed=state.annealed | over)
+    stalled = state.epoch - 1 - state.best_epoch >= max(1,int(_STALL*run.plan.patience))
+    ends = ~state.annealed & (over | stalled)
+    params = state.params
+    average = state.average
+    if _BACK:
+        params = _choose(ends & ~over, state.best, params)
+        if average is not None:
+            average = _choose(ends & ~over, state.best, average)
+    return state._replace(
+        params=params,
+        average=average,
+        annealed=state.annealed | ends,
+        best_loss=jnp.where(ends, jnp.inf, state.best_loss),
+        best_epoch=jnp.where(ends, state.epoch, state.best_epoch),
+    )
 
 
 def _undo_overflow(plan: Plan, before: State, after: State) -> State:
@@ -262,7 +295,7 @@ def _validate(run: Run, state: State, like: Float[Array, ""]) -> tuple[State, Fl
     if run.validation is None:
         return state, jnp.full_like(like, jnp.nan)
     evaluated = state.params if run.plan.ema is None else state.average
-    held_out = mean_nll(run.network(evaluated), run.validation)
+    held_out = mean_nll(run.network(evaluated), run.validation, _EPS)
     is_better = held_out < state.best_loss
     state = state._replace(
         best=_choose(is_better, evaluated, state.best),

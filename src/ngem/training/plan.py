@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import check_choice, check_fraction
 from ..objectives import DEFAULT, AbstractObjective, Schedule
@@ -91,9 +91,13 @@ class Hyper(NamedTuple):
     max_epochs: Int[Array, ""]
     power: Float[Array, "3"] | None
 
-    def power_at(self, progress: Float[Array, ""]) -> Float[Array, ""] | None:
+    def power_at(
+        self, progress: Float[Array, ""], annealed: Bool[Array, ""]
+    ) -> Float[Array, ""] | None:
         """Return the scheduled strength at a point of training, or None without a schedule."""
-        return None if self.power is None else scheduled_power(self.power, progress)
+        if self.power is None:
+            return None
+        return jnp.where(annealed, self.power[1], scheduled_power(self.power, progress))
 
 
 def make_hyper(

@@ -36,6 +36,7 @@ class State(NamedTuple):
     skipped: Int[Array, ""]
     skipped_in_a_row: Int[Array, ""]
     done: Bool[Array, ""]
+    annealed: Bool[Array, ""]
 
     def random_key(self, stream: int, count: Int[Array, ""]) -> PRNGKeyArray:
         """Return the key of an epoch or of a step in one of the streams."""
@@ -59,6 +60,7 @@ class Progress(NamedTuple):
     best_nll: float
     skipped: int
     seconds: float
+    member: int = 0
 
 
 class FitResult(NamedTuple):
@@ -105,6 +107,7 @@ def initial_state(network: MixtureNetwork, plan: Plan, key: PRNGKeyArray) -> Sta
         skipped=zero,
         skipped_in_a_row=zero,
         done=jnp.zeros((), bool),
+        annealed=jnp.zeros((), bool),
     )
     # Copies, because every buffer is donated once.
     return jax.tree.map(jnp.copy, state)

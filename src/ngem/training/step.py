@@ -53,6 +53,7 @@ def take_step(
         state.step.astype(run.data.y.dtype),
         run.hyper.max_epochs * batches.n_batches,
         state.random_key(NOISE, state.step),
+        state.annealed,
     )
     value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
     grads, is_sound = _clip(run.plan, as_vector(run.plan, grads)[0])
@@ -81,6 +82,7 @@ class _Step(NamedTuple):
     number: Float[Array, ""]
     n_steps: Int[Array, ""]
     key: PRNGKeyArray
+    annealed: Bool[Array, ""]
 
     @property
     def progress(self) -> Float[Array, ""]:
@@ -97,7 +99,7 @@ class _Step(NamedTuple):
 
 
 def _mean_loss(run: Run, step: _Step, params: Any) -> Float[Array, ""]:
-    weights, power = step.batch.weights, run.hyper.power_at(step.progress)
+    weights, power = step.batch.weights, run.hyper.power_at(step.progress, step.annealed)
     losses = row_losses(run.network(params), run.plan.objective, step.batch, power, step.key)
     if weights is None:
         return jnp.mean(losses)
@@ -121,10 +123,19 @@ def row_losses(
     return objective.losses(apply(network, data.x, key), data.y, power, data.condition)
 
 
-def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+def mean_nll(network: MixtureNetwork, data: Data, eps: float = 0.0) -> Float[Array, ""]:
     """Return the mean negative log-likelihood of the rows, weighted if they have weights."""
     losses = row_losses(network, NLL(), data)
+    if eps > 0:
+        tail = jnp.sum(jnp.log1p(data.y**2) + jnp.log(jnp.pi), axis=-1)
+        losses = -jnp.logaddexp(jnp.log1p(-eps) - losses, jnp.log(eps) - tail)
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
+
+
+@eqx.filter_jit
+def row_nll(network: MixtureNetwork, data: Data) -> Float[Array, " batch"]:
+    """Return the negative log-likelihood of each row."""
+    return row_losses(network, NLL(), data)
 
 
 def _clip(plan: Plan, grads: Any) -> tuple[Any, Bool[Array, ""]]:

@@ -1,0 +1,7 @@
+"""Several models as one: folds of the rows, weights from held-out rows, and a guard beside them."""
+
+from .folds import make_folds
+from .guard import GuardFit, Rows, fit_guard
+from .weights import stacking_weights
+
+__all__ = ["GuardFit", "Rows", "fit_guard", "make_folds", "stacking_weights"]

@@ -1,0 +1,191 @@
+"""Simple densities beside the networks: how they are fitted, and how much weight they get."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from sklearn.linear_model import RidgeCV
+
+from .._types import Params
+from ..families import AbstractFamily
+from ..nn import WIDTHS, Guard
+from .weights import stacking_weights
+
+#: Rows added to each kind when its weight is learned: the linear model, then each wide density.
+_PRIOR = np.array([1.0, 1.0, 0.2, 0.05])
+
+#: Penalties of the linear model, from which leave-one-out errors choose.
+_PENALTIES = tuple(10.0**power for power in range(-3, 5))
+
+#: Most rows for the linear model.
+_MAX_ROWS = 20_000
+
+#: Targets reach at least this far, in standard deviations, when means and scales are bounded.
+_LEAST_REACH = 2.0
+
+
+class Rows(NamedTuple):
+    """Standardized inputs and targets, and how much each row counts."""
+
+    x: Float[np.ndarray, "batch features"]
+    y: Float[np.ndarray, "batch dim"]
+    counts: Float[np.ndarray, " batch"]
+
+
+class GuardFit(NamedTuple):
+    """A guard, and what the held-out rows said.
+
+    Attributes:
+        guard: The guard.
+        log_density: Log density of each held-out row under networks and guard together.
+        networks: Mean of that log density.
+        linear: The same for the linear model in place of the networks.
+        gaussian: The same for the wide densities alone.
+        surprise: Probability that a held-out row comes from one of the widest densities.
+    """
+
+    guard: Guard
+    log_density: Float[np.ndarray, " held_out"]
+    networks: float
+    linear: float
+    gaussian: float
+    surprise: Float[np.ndarray, " held_out"]
+
+
+def fit_guard(
+    family: AbstractFamily,
+    train: Rows,
+    held_out: Rows | Int[np.ndarray, " held_out"],
+    log_density: Float[np.ndarray, " held_out"],
+) -> GuardFit:
+    """Return the guard of networks that were trained on these rows.
+
+    Args:
+        family: Distribution of the components.
+        train: All rows that a network has seen.
+        held_out: Rows with a log density from a network that has not seen them: numbers of
+            training rows, for which the simple densities leave each row out in turn, or others.
+        log_density: Log density of these rows under the networks.
+    """
+    train = Rows(*(np.asarray(part, np.float64) for part in train))
+    linear, left_out = _fit_linear(train)
+    guard = _make_guard(train, linear, left_out)
+    if isinstance(held_out, Rows):
+        simple = _log_densities(family, guard, held_out.x, held_out.y)
+        counts = np.asarray(held_out.counts, np.float64)
+    else:
+        simple = _left_out_log_densities(family, guard, train, left_out)[held_out]
+        counts = train.counts[held_out]
+    joint = np.column_stack([log_density, simple])
+    # Without held-out rows the networks are taken to explain all rows but those of the prior.
+    unseen = 0.0 if len(joint) else float(len(train.y))
+    weights, networks = _stack(joint, np.array([unseen, *_PRIOR]), counts)
+    return GuardFit(
+        eqx.tree_at(lambda tree: tree.log_weights, guard, jnp.log(jnp.asarray(weights, jnp.float32))),
+        networks,
+        _mean(networks, counts),
+        _mean(_stack(simple, _PRIOR, counts)[1], counts),
+        _mean(_stack(simple[:, 1:], _PRIOR[1:], counts)[1], counts),
+        np.exp(joint[:, 3:] - networks[:, None]) @ weights[3:],
+    )
+
+
+def _stack(
+    log_density: Float[np.ndarray, "batch kind"],
+    prior: Float[np.ndarray, " kind"],
+    counts: Float[np.ndarray, " batch"],
+) -> tuple[Float[np.ndarray, " kind"], Float[np.ndarray, " batch"]]:
+    """Return the weights of some kinds, and the log density of each row under all together."""
+    weights = stacking_weights(log_density, prior, counts)
+    with np.errstate(divide="ignore"):
+        return weights, np.logaddexp.reduce(log_density + np.log(weights), axis=1)
+
+
+def _mean(values: Float[np.ndarray, " batch"], counts: Float[np.ndarray, " batch"]) -> float:
+    return float(np.average(values, weights=counts)) if len(values) else float("nan")
+
+
+def _make_guard(train: Rows, linear: RidgeCV, left_out: Float[np.ndarray, "batch dim"]) -> Guard:
+    """Return the guard with weights still to be learned."""
+    y, counts = train.y, train.counts
+    center = np.average(y, axis=0, weights=counts)
+    variance = _widened(np.average((y - center) ** 2, axis=0, weights=counts), len(y))
+    std = np.sqrt(variance)
+    low = np.minimum(y.min(axis=0), center - _LEAST_REACH * std)
+    high = np.maximum(y.max(axis=0), center + _LEAST_REACH * std)
+    arrays = {
+        "log_weights": np.zeros(1 + len(_PRIOR)),
+        "slope": linear.coef_.reshape(y.shape[1], -1),
+        "intercept": np.broadcast_to(linear.intercept_, y.shape[1:]),
+        "noise": _widened(np.average(left_out**2, axis=0, weights=counts), len(y)),
+        "center": center,
+        "widths": np.stack([width**2 * variance for width in WIDTHS]),
+        "low": train.x.min(axis=0),
+        "high": train.x.max(axis=0),
+        "floor": low - 0.5 * (high - low),
+        "ceiling": high + 0.5 * (high - low),
+    }
+    return Guard(**{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()})
+
+
+def _fit_linear(train: Rows) -> tuple[RidgeCV, Float[np.ndarray, "batch dim"]]:
+    """Return a linear model, and the size of each row's error when the row is left out."""
+    rows = np.unique(np.linspace(0, len(train.y) - 1, min(len(train.y), _MAX_ROWS)).astype(int))
+    x, y, counts = (part[rows] for part in train)
+    model: Any = RidgeCV(_PENALTIES, store_cv_results=True).fit(x, y, counts)
+    # More rows than these hardly change the model, and are hardly changed by leaving one out.
+    error = np.abs(train.y - model.predict(train.x).reshape(train.y.shape))
+    squares = model.cv_results_.reshape(*y.shape, -1)
+    error[rows] = np.sqrt(squares[:, :, _PENALTIES.index(model.alpha_)])
+    return model, error
+
+
+def _widened(variance: Float[np.ndarray, " dim"], n_rows: int) -> Float[np.ndarray, " dim"]:
+    """Return a variance from few rows, with what its own estimate leaves uncertain added.
+
+    Of a Student-t distribution, which a Gaussian with unknown mean and variance predicts.
+    """
+    return np.maximum(variance, 1e-12) * (n_rows + 1) / max(1, n_rows - 3)
+
+
+def _left_out_log_densities(
+    family: AbstractFamily,
+    guard: Guard,
+    train: Rows,
+    left_out: Float[np.ndarray, "batch dim"],
+) -> Float[np.ndarray, "batch kind"]:
+    """Return the log density of each training row under each simple density without that row."""
+    n_rows = len(train.y)
+    around = (train.y - np.asarray(guard.center)) * n_rows / max(1, n_rows - 1)
+    offsets = np.stack([left_out, *[around] * len(WIDTHS)], axis=1)
+    variances = jnp.concatenate([guard.noise[None], guard.widths])
+    params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
+    return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)
+
+
+@eqx.filter_jit
+def _each_density(
+    family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind dim"]
+) -> Float[Array, "batch kind"]:
+    return jax.vmap(jax.vmap(family.log_prob), in_axes=(None, 0))(params, offsets)
+
+
+@eqx.filter_jit
+def _densities(
+    family: AbstractFamily, guard: Guard, x: Float[Array, "batch features"], y: Array
+) -> Float[Array, "batch kind"]:
+    def one(x: Float[Array, " features"], y: Float[Array, " dim"]) -> Float[Array, " kind"]:
+        components = guard.components(family, guard.clip(x))
+        return jax.vmap(family.log_prob, in_axes=(0, None))(components, y)
+
+    return jax.vmap(one)(x, y)
+
+
+def _log_densities(
+    family: AbstractFamily, guard: Guard, x: np.ndarray, y: np.ndarray
+) -> Float[np.ndarray, "batch kind"]:
+    """Return the log density of other rows under each simple density."""
+    return np.asarray(_densities(family, guard, jnp.asarray(x), jnp.asarray(y)), float)

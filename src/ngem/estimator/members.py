@@ -1,0 +1,155 @@
+"""Training of the members of an estimator: each holds out rows of its own."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from .. import training
+from .._machine import available_cores
+from ..ensemble import make_folds
+from ..training import Progress
+from ..training.checkpoints import Checkpoint
+from . import parameters
+from .preprocessing import Inputs, Scaling, Table, split_rows
+
+#: From one member to the next, the seed of its start and of its batches grows by this.
+_NEXT_SEED = 1_000_003
+
+
+class Job(NamedTuple):
+    """What the members have in common.
+
+    Attributes:
+        settings: The estimator's parameters.
+        seed: Seed of the first member.
+        rows: All rows, as the networks read them.
+        held_out: Rows that each member holds out to stop by; may be none.
+        watched: Rows of the user's to stop by instead, or None.
+        callbacks: Called after each epoch of each member.
+    """
+
+    settings: Mapping[str, Any]
+    seed: int
+    rows: training.Data
+    held_out: Sequence[Int[np.ndarray, " held_out"]]
+    watched: training.Data | None
+    callbacks: Sequence[Callable[[Progress], Any]]
+
+
+class Member(NamedTuple):
+    """A trained network, and the log density that it gives the rows that stopped it."""
+
+    result: training.FitResult
+    log_density: Float[np.ndarray, " held_out"]
+
+
+def choose_held_out(
+    settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int
+) -> list[Int[np.ndarray, " held_out"]]:
+    """Return the rows that each member holds out, ascending; none if the user gives others."""
+    n_members = min(int(settings["n_members"]), n_rows)
+    if is_watched or not settings["early_stopping"]:
+        return [np.empty(0, int)] * n_members
+    rng = np.random.default_rng(seed)
+    if n_members == 1:
+        return [split_rows(n_rows, float(settings["validation_fraction"]), rng)[1]]
+    return list(make_folds(n_rows, n_members, rng))
+
+
+def train_members(job: Job) -> list[Member]:
+    """Return all members, trained side by side on all cores."""
+    lock = threading.Lock()
+    runs = [partial(_train, job, index, lock) for index in range(len(job.held_out))]
+    return training.side_by_side(runs, available_cores())
+
+
+def as_data(inputs: Inputs, targets: Scaling, table: Table) -> training.Data:
+    """Return rows as the networks read them, on the host."""
+    weights = None if table.weights is None else np.asarray(table.weights, np.float32)
+    rows: Any = (inputs.forward(table.x), targets.forward(table.y), weights)
+    return training.Data(*rows)
+
+
+def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarray, " rest"]:
+    """Return the rows that are not held out, ascending."""
+    return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
+
+
+def _train(
+    job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress], None]
+) -> Member:
+    """Train one member."""
+    settings, held_out = job.settings, job.held_out[index]
+    seed = (job.seed + index * _NEXT_SEED) % (2**31 - 1)
+    train = _take(job.rows, others(len(job.rows.y), held_out))
+    validation = job.watched
+    if len(held_out):
+        validation = _take(job.rows, held_out)
+    start = parameters.start_network(settings, train.x.shape[1], np.asarray(train.y), seed)
+    plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
+    resume = save = None
+    if settings["checkpoint"] is not None:
+        checkpoint = _checkpoint(job, index, plan, (start, train, validation), seed)
+        resume = checkpoint.load(training.initial_state(start, plan, key))
+        save = checkpoint.save
+
+    def report(progress: Progress) -> None:
+        watch(progress)
+        with lock:
+            for callback in job.callbacks:
+                callback(progress._replace(member=index))
+
+    result = training.fit(
+        start,
+        train,
+        plan,
+        key=key,
+        max_epochs=parameters.max_epochs(settings, len(train.y)),
+        learning_rate=settings["learning_rate"],
+        weight_decay=settings["weight_decay"],
+        validation=validation,
+        callbacks=[report],
+        resume=resume,
+        save=save,
+    )
+    if validation is None:
+        return Member(result, np.empty(0))
+    return Member(result, -np.asarray(training.row_nll(result.network, validation), float))
+
+
+def _take(rows: training.Data, index: np.ndarray) -> training.Data:
+    """Return some rows on the device; weights become None if all of theirs are equal."""
+    x, y, weights = (None if part is None else part[index] for part in rows[:3])
+    if weights is not None and np.all(weights == weights[:1]):
+        weights = None
+    return training.Data(*jax.device_put((x, y, weights)))
+
+
+def _checkpoint(
+    job: Job, index: int, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
+) -> Checkpoint:
+    """Return the checkpoint of a member: the user's file, or one beside it for each further one."""
+    network, train, validation = run
+    known = {
+        **parameters.plain(job.settings),
+        "objective": repr(plan.resolved_objective),
+        "network": _fingerprint(network),
+        "data": _fingerprint((train, validation)),
+        "seed": seed,
+    }
+    path = job.settings["checkpoint"]
+    return Checkpoint(f"{path}.{index}" if index else path, known)
+
+
+def _fingerprint(tree: Any) -> str:
+    digest = hashlib.sha256()
+    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()
