@@ -16,7 +16,7 @@ from .head import MixtureNetwork
 _MARGIN = 1.0
 
 #: Standard deviations of the wide densities, in those of the targets.
-WIDTHS = (1.0, 4.0, 16.0)
+WIDTHS = (1.0, 4.0)
 
 # At this distance from the range, in standard deviations, half of the networks' weight is gone.
 _HALF_TRUST = 3.0
