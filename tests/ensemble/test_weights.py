@@ -93,4 +93,5 @@ def test_only_differences_of_log_densities_matter():
     log_density, counts = random_rows(30)
     expected = stacking_weights(log_density, PRIORS["some"], counts)
     shifted = log_density + np.linspace(-1e5, 1e5, 30)[:, None]
-    np.testing.assert_allclose(stacking_weights(shifted, PRIORS["some"], counts), expected, atol=1e-8)
+    found = stacking_weights(shifted, PRIORS["some"], counts)
+    np.testing.assert_allclose(found, expected, atol=1e-8)

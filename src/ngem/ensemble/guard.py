@@ -83,8 +83,9 @@ def fit_guard(
     # Without held-out rows the networks are taken to explain all rows but those of the prior.
     unseen = 0.0 if len(joint) else float(len(train.y))
     weights, networks = _stack(joint, np.array([unseen, *_PRIOR]), counts)
+    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
     return GuardFit(
-        eqx.tree_at(lambda tree: tree.log_weights, guard, jnp.log(jnp.asarray(weights, jnp.float32))),
+        eqx.tree_at(lambda tree: tree.log_weights, guard, log_weights),
         networks,
         _mean(networks, counts),
         _mean(_stack(simple, _PRIOR, counts)[1], counts),
