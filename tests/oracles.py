@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
+from ngem._defaults import CLIP_MARGIN, HALF_TRUST
+
 
 def mixture_logpdf(weights, logpdfs):
     """Return log sum_k w_k exp(logpdf_k)."""
@@ -79,3 +81,37 @@ def gaussian_mixture_1d(weights, means, scales):
         return np.sum(weights * stats.norm.cdf(np.asarray(x)[..., None], means, scales), -1)
 
     return pdf, cdf
+
+
+def guarded_density(guard, networks, x, y):
+    """Return the density of one row under Gaussian networks with a guard, from the definition.
+
+    Args:
+        guard: Arrays by the names of `ngem.nn.Guard`, with `stds` of the linear model and of each
+            wide density in place of variances.
+        networks: (weight, mean, covariance) of each component of the networks, at clipped features.
+        x: Features of the row.
+        y: Its target.
+    """
+    low, high, floor, ceiling = (guard[name] for name in ("low", "high", "floor", "ceiling"))
+    distance = np.abs(x - np.clip(x, low, high)).max()
+    trust = 1 / (1 + (distance / HALF_TRUST) ** 2)
+    whole, linear, wide, *wider = np.exp(guard["log_weights"])
+    weights = [trust * linear, wide + (1 - trust) * (whole + linear), *wider]
+    line = np.clip(guard["slope"] @ clipped(guard, x) + guard["intercept"], floor, ceiling)
+    means = [line] + [guard["center"]] * (1 + len(wider))
+    total = sum(
+        weight * stats.norm(mean, std).pdf(y).prod()
+        for weight, mean, std in zip(weights, means, guard["stds"], strict=True)
+    )
+    for weight, mean, covariance in networks:
+        shrink = np.diag(np.minimum(1, (ceiling - floor) / np.sqrt(np.diag(covariance))))
+        bounded = np.clip(mean, floor, ceiling), shrink @ covariance @ shrink
+        total += trust * whole * weight * stats.multivariate_normal(*bounded).pdf(y)
+    return total
+
+
+def clipped(guard, x):
+    """Return features within a margin of the range of training rows."""
+    nearest = np.minimum(np.maximum(x, guard["low"]), guard["high"])
+    return nearest + CLIP_MARGIN * np.tanh((x - nearest) / CLIP_MARGIN)

@@ -1,4 +1,4 @@
-"""The numbers behind the default objective, for JAX and PyTorch alike."""
+"""The numbers behind the default objective and the guard, for JAX and PyTorch alike."""
 
 #: Strength of nGEM on the components, (weight_k F_k)^-power.
 POWER = 0.5
@@ -33,3 +33,10 @@ SCALE_FLOOR = 1e-6
 #: variance they move slowest, so that components find their places before they narrow. Above one,
 #: "variance" continues as the logarithm, because the square would have no bound.
 COORDINATE_CHOICES = ("scale", "log_scale", "variance")
+
+#: Beyond the range of the training rows a feature still moves by at most this much, in standard
+#: deviations.
+CLIP_MARGIN = 1.0
+
+#: At this distance from the range, in standard deviations, half of the networks' weight is gone.
+HALF_TRUST = 3.0

@@ -207,6 +207,43 @@ def test_widened_components_have_at_least_the_scale_asked_for(case):
     np.testing.assert_array_equal(case.family.mean(after), case.family.mean(params))
 
 
+def test_bounded_components_have_bounded_moments(case):
+    """Each coordinate by itself; correlations stay."""
+    params = random_params(case.family, case.dim, KEY)
+    mean, std = case.family.mean(params), jnp.sqrt(case.family.variance(params))
+    low = mean + jnp.array([-9.0, 0.1, -0.5]) * std
+    high = low + jnp.array([18.0, 1e3, 0.2]) * std  # the first is inside, the last too wide as well
+    bounded = case.family.bound(params, low, high)
+    np.testing.assert_array_equal(case.family.mean(bounded), jnp.clip(mean, low, high))
+    largest = np.asarray(high - low)
+    after = np.sqrt(case.family.variance(bounded))
+    np.testing.assert_allclose(after, np.minimum(std, largest), rtol=1e-12)
+    np.testing.assert_allclose(after[2], largest[2], rtol=1e-12)
+    correlations = [
+        case.family.covariance(each) / np.outer(deviation, deviation)
+        for each, deviation in ((params, np.asarray(std)), (bounded, after))
+    ]
+    np.testing.assert_allclose(*correlations, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_a_bound_changes_not_one_bit_inside(case, dtype):
+    params = random_params(case.family, case.dim, KEY, dtype=dtype)
+    reach = 1 + jnp.abs(params.mean) + 9 * jnp.sqrt(case.family.variance(params))
+    for low, high in ((-reach, reach), (params.mean, params.mean + reach)):
+        bounded = case.family.bound(params, low, high)
+        assert all(np.array_equal(a, b) for a, b in zip(bounded, params, strict=True))
+
+
+def test_bounded_components_stay_finite_in_single_precision(case):
+    low, high = jnp.array([-1.0, 0.0], jnp.float32), jnp.array([1.0, 3.0], jnp.float32)
+    for raw in (200.0, 1e17):  # scales have a ceiling of their own, means and correlations none
+        ends = jnp.full((case.family.num_raw(2),), raw, jnp.float32)
+        bounded = case.family.bound(case.family.constrain(ends, 2), low, high)
+        assert np.all(np.sqrt(case.family.variance(bounded)) <= (high - low) * (1 + 1e-6))
+        assert np.isfinite(case.family.log_prob(bounded, low))
+
+
 def test_one_dimensional_cdf_and_quantile_equal_scipys(case):
     params = random_params(case.family, 1, KEY)
     reference = case.scipy_1d(as_numpy(params))

@@ -106,6 +106,23 @@ def test_rescaled_components_are_those_of_rescaled_targets(full):
 
 
 @BOTH_COVARIANCES
+def test_a_bounded_scale_has_the_bounded_standard_deviations(full):
+    """And the same correlations."""
+    family, mean, scale, _ = start(full)
+    before = family.distribution(mean, scale)
+    largest = before.stddev.median(0).values
+    after = family.distribution(mean, family.bound_scale(scale, largest))
+    assert_same([after.stddev], [torch.minimum(before.stddev, largest)])
+    assert torch.equal(family.bound_scale(scale, torch.full((3,), 1e3).double()), scale)
+    if full:
+        correlations = [
+            each.covariance_matrix / (each.stddev.unsqueeze(-1) * each.stddev.unsqueeze(-2))
+            for each in (before, after)
+        ]
+        assert_same(correlations[:1], correlations[1:])
+
+
+@BOTH_COVARIANCES
 def test_draws_have_the_covariance_of_the_family(full):
     """A draw is mean + A noise; the unit vectors show the columns of A."""
     family, mean, scale, _ = start(full)

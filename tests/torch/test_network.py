@@ -15,9 +15,9 @@ ACTIVATIONS = {
 }
 
 
-def layers(*sizes, norm=False):
+def layers(*sizes, norm=False, seed=0):
     """Return arrays for a multi-layer perceptron with the given sizes."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     arrays = [
         {"weight": rng.standard_normal((n_out, n_in)), "bias": rng.standard_normal(n_out)}
         for n_in, n_out in itertools.pairwise(sizes)
@@ -28,13 +28,22 @@ def layers(*sizes, norm=False):
     return arrays
 
 
-def predictor(covariance="diag", location=(10.0, -3.0), scale=(2.0, 100.0)):
-    """Return a network of three features, the second with an indicator of missing values."""
+def side_by_side(members):
+    """Return the arrays of several networks with a first axis of members."""
+    return [
+        {name: np.stack([layer[name] for layer in each]) for name in each[0]}
+        for each in zip(*members, strict=True)
+    ]
+
+
+def predictor(covariance="diag", location=(10.0, -3.0), scale=(2.0, 100.0), n_members=2):
+    """Return networks of three features, the second with an indicator of missing values."""
     mixture = ours.RawToMixture(3, 2, covariance)
     features = ours.Features(
         np.array([0.0, 5.0, 0.0]), np.array([1]), np.array([1.0, 2.0, 3.0]), np.array([1.0, 4, 9])
     )
-    body = ours.dense_network(layers(4, 5, mixture.num_raw), "tanh", 0.0).double()
+    members = [layers(4, 5, mixture.num_raw, seed=seed) for seed in range(n_members)]
+    body = ours.dense_network(side_by_side(members), "tanh", 0.0).double()
     return ours.MixtureDensityNetwork(features, body, mixture, np.array(location), np.array(scale))
 
 
@@ -64,6 +73,15 @@ def test_a_dense_network_is_matrix_products(activation, norm):
     np.testing.assert_allclose(result, x, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
+def test_networks_side_by_side_are_networks_one_by_one(norm):
+    members = [layers(3, 5, 2, norm=norm, seed=seed) for seed in range(4)]
+    x = torch.randn(6, 3, dtype=torch.float64)
+    together = ours.dense_network(side_by_side(members), "gelu", 0.0).double()(x)
+    apart = [ours.dense_network(member, "gelu", 0.0).double()(x) for member in members]
+    assert_same(together, apart)
+
+
 def test_dropout_is_for_training_only():
     network = ours.dense_network(layers(3, 64, 2), "relu", 0.5)
     x = torch.randn(4, 3)
@@ -84,13 +102,23 @@ def test_parallel_networks_are_concatenated():
 def test_densities_are_in_the_users_units(covariance):
     """A density of (y - location) / scale, divided by the product of the scales."""
     module, x = predictor(covariance), torch.randn(5, 3, dtype=torch.float64)
-    standardized = module.mixture(module.body(module.features(x)))
     z = torch.randn(5, 2, dtype=torch.float64)
     y = module.target_location + module.target_scale * z
     density = ours.distribution(*module(x)).log_prob(y)
-    expected = ours.distribution(*standardized).log_prob(z) - module.target_scale.log().sum()
-    assert_same([density], [expected])
+    standardized = ours.distribution(*module.standardized(x)).log_prob(z)
+    assert_same([density], [standardized - module.target_scale.log().sum()])
     assert_same([module.predict(x)], [ours.distribution(*module(x)).mean])
+
+
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_the_density_is_the_mean_of_the_members(covariance):
+    module = predictor(covariance, location=(0.0, 0.0), scale=(1.0, 1.0), n_members=3)
+    x, y = (torch.randn(5, size, dtype=torch.float64) for size in (3, 2))
+    raw = module.body(module.features(x))
+    densities = [ours.distribution(*module.mixture(one)).log_prob(y).exp() for one in raw]
+    density = ours.distribution(*module(x)).log_prob(y).exp()
+    assert_same([density], [torch.stack(densities).mean(0)])
+    assert_same([module(x).logits.exp().sum(-1)], [torch.ones(5, dtype=torch.float64)])
 
 
 def test_the_result_has_the_dtype_of_the_features():

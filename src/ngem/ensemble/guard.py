@@ -83,8 +83,9 @@ def fit_guard(
     # Without held-out rows the networks are taken to explain all rows but those of the prior.
     unseen = 0.0 if len(joint) else float(len(train.y))
     weights, networks = _stack(joint, np.array([unseen, *_PRIOR]), counts)
+    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
     return GuardFit(
-        eqx.tree_at(lambda tree: tree.log_weights, guard, jnp.log(jnp.asarray(weights, jnp.float32))),
+        eqx.tree_at(lambda tree: tree.log_weights, guard, log_weights),
         networks,
         _mean(networks, counts),
         _mean(_stack(simple, _PRIOR, counts)[1], counts),
@@ -133,12 +134,14 @@ def _make_guard(train: Rows, linear: RidgeCV, left_out: Float[np.ndarray, "batch
 
 def _fit_linear(train: Rows) -> tuple[RidgeCV, Float[np.ndarray, "batch dim"]]:
     """Return a linear model, and the size of each row's error when the row is left out."""
-    rows = np.unique(np.linspace(0, len(train.y) - 1, min(len(train.y), _MAX_ROWS)).astype(int))
+    rows = np.flatnonzero(train.counts)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).astype(int))]
     x, y, counts = (part[rows] for part in train)
     model: Any = RidgeCV(_PENALTIES, store_cv_results=True).fit(x, y, counts)
     # More rows than these hardly change the model, and are hardly changed by leaving one out.
     error = np.abs(train.y - model.predict(train.x).reshape(train.y.shape))
-    squares = model.cv_results_.reshape(*y.shape, -1)
+    # scikit-learn has multiplied the squares by the weights.
+    squares = model.cv_results_.reshape(*y.shape, -1) / counts[:, None, None]
     error[rows] = np.sqrt(squares[:, :, _PENALTIES.index(model.alpha_)])
     return model, error
 
@@ -158,8 +161,10 @@ def _left_out_log_densities(
     left_out: Float[np.ndarray, "batch dim"],
 ) -> Float[np.ndarray, "batch kind"]:
     """Return the log density of each training row under each simple density without that row."""
-    n_rows = len(train.y)
-    around = (train.y - np.asarray(guard.center)) * n_rows / max(1, n_rows - 1)
+    total = train.counts.sum()
+    others = total - train.counts
+    grow = np.where(others > 0, total / np.where(others > 0, others, 1.0), 1.0)
+    around = (train.y - np.asarray(guard.center)) * grow[:, None]
     offsets = np.stack([left_out, *[around] * len(WIDTHS)], axis=1)
     variances = jnp.concatenate([guard.noise[None], guard.widths])
     params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
@@ -188,4 +193,5 @@ def _log_densities(
     family: AbstractFamily, guard: Guard, x: np.ndarray, y: np.ndarray
 ) -> Float[np.ndarray, "batch kind"]:
     """Return the log density of other rows under each simple density."""
-    return np.asarray(_densities(family, guard, jnp.asarray(x), jnp.asarray(y)), float)
+    single = (jnp.asarray(array, jnp.float32) for array in (x, y))
+    return np.asarray(_densities(family, guard, *single), float)

@@ -1,20 +1,23 @@
-"""A trained network of ours as a PyTorch module with the same predictions."""
+"""Trained networks of ours as a PyTorch module with the same predictions."""
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import torch
-from ..nn import ACTIVATIONS, MLP, SeparateNetworks
+from ..families import AbstractFamily
+from ..nn import ACTIVATIONS, MLP, Guard, SeparateNetworks
 from .prediction import Model
 
 _NAMES = {function: name for name, function in ACTIVATIONS.items()}
 
 
 def to_torch(model: Model) -> torch.MixtureDensityNetwork:
-    """Return a trained network with its units as a module in evaluation mode."""
-    network = model.network
-    family, covariance = network.family.names
+    """Return trained networks with their units as a module in evaluation mode."""
+    members, guard = model.network.members, model.network.guard
+    family, covariance = members.family.names
     if family != "gaussian":
         raise ValueError(
             f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
@@ -23,13 +26,21 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork:
     scaling = model.inputs.scaling
     return torch.MixtureDensityNetwork(
         torch.Features(model.inputs.fill, model.inputs.flagged, scaling.location, scaling.scale),
-        _body(network.body),
+        _body(members.body),
         torch.RawToMixture(
-            network.n_components, network.dim, covariance, network.family.scale_floor
+            members.n_components, members.dim, covariance, members.family.scale_floor
         ),
         model.targets.location,
         model.targets.scale,
+        None if guard is None else _guard(guard, members.family),
     ).eval()
+
+
+def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:
+    variances = jnp.concatenate([guard.noise[None], guard.widths])
+    simple = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
+    arrays = vars(guard) | {"scale": simple.scale}
+    return torch.Guard({name: np.asarray(array) for name, array in arrays.items()})
 
 
 def _body(body: Any) -> Any:

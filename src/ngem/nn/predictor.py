@@ -7,19 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._defaults import CLIP_MARGIN, HALF_TRUST
 from .._types import Params
 from ..families import AbstractFamily
 from ..mixture import Mixture
 from .head import MixtureNetwork
 
-# Beyond the range of the training rows a feature still moves by at most one standard deviation.
-_MARGIN = 1.0
-
 #: Standard deviations of the wide densities, in those of the targets.
 WIDTHS = (1.0, 4.0)
-
-# At this distance from the range, in standard deviations, half of the networks' weight is gone.
-_HALF_TRUST = 3.0
 
 
 class Guard(eqx.Module):
@@ -67,7 +62,7 @@ class Guard(eqx.Module):
     def clip(self, x: Float[Array, " features"]) -> Float[Array, " features"]:
         """Return the features, smoothly kept within a margin of the range of training rows."""
         inside = jnp.clip(x, self.low, self.high)
-        return inside + _MARGIN * jnp.tanh((x - inside) / _MARGIN)
+        return inside + CLIP_MARGIN * jnp.tanh((x - inside) / CLIP_MARGIN)
 
     def distance(self, x: Float[Array, " features"]) -> Float[Array, ""]:
         """Return how far outside the training rows the most extreme feature lies; 0 inside."""
@@ -97,7 +92,7 @@ class Guard(eqx.Module):
         Far outside, what the networks and the linear model lose goes to the density with the
         moments of the targets.
         """
-        trust = 1 / (1 + (self.distance(x) / _HALF_TRUST) ** 2)
+        trust = 1 / (1 + (self.distance(x) / HALF_TRUST) ** 2)
         weights = jnp.exp(self.log_weights)
         given = (1 - trust) * (weights[0] + weights[1])
         near = self.log_weights[:2] + jnp.log(trust)

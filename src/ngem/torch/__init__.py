@@ -1,5 +1,6 @@
 """The objectives for PyTorch, with the same values and gradients; importing it loads no JAX."""
 
+from ._guard import Guard
 from ._head import MixtureDensityHead, RawToMixture
 from ._losses import OBJECTIVES, NGEMLoss, mixture_loss, ngem_loss, nll_loss
 from ._mixture import MixtureParameters, cdf, crps, distribution, quantile, sample
@@ -9,6 +10,7 @@ from ._schedule import PowerSchedule
 __all__ = [
     "OBJECTIVES",
     "Features",
+    "Guard",
     "MixtureDensityHead",
     "MixtureDensityNetwork",
     "MixtureParameters",

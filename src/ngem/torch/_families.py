@@ -47,6 +47,10 @@ class AbstractGaussian(abc.ABC):
         """Return the scale of targets that are multiplied by a factor for each column."""
 
     @abc.abstractmethod
+    def bound_scale(self, scale: Tensor, largest: Tensor) -> Tensor:
+        """Return the scale with standard deviations of at most `largest`, (dim,)."""
+
+    @abc.abstractmethod
     def univariate_scale(self, scale: Tensor) -> Tensor:
         """Return the standard deviations (..., components) of one-dimensional components."""
 
@@ -97,6 +101,9 @@ class DiagonalGaussian(AbstractGaussian):
 
     def rescale(self, scale: Tensor, factor: Tensor) -> Tensor:
         return factor * scale
+
+    def bound_scale(self, scale: Tensor, largest: Tensor) -> Tensor:
+        return torch.minimum(scale, largest)
 
     def univariate_scale(self, scale: Tensor) -> Tensor:
         return scale.squeeze(-1)
@@ -157,6 +164,10 @@ class FullGaussian(AbstractGaussian):
 
     def rescale(self, scale: Tensor, factor: Tensor) -> Tensor:
         return factor.unsqueeze(-1) * scale  # rows of the factor belong to columns of y
+
+    def bound_scale(self, scale: Tensor, largest: Tensor) -> Tensor:
+        shrink = (largest / torch.linalg.vector_norm(scale, dim=-1)).clamp(max=1.0)
+        return shrink.unsqueeze(-1) * scale
 
     def univariate_scale(self, scale: Tensor) -> Tensor:
         return scale.squeeze((-2, -1))

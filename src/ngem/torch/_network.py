@@ -1,11 +1,13 @@
 """A trained estimator as a module: from a user's features to mixtures in the user's units."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ._guard import Guard
 from ._head import RawToMixture
 from ._mixture import MixtureParameters
 
@@ -19,7 +21,8 @@ _ACTIVATIONS = {
     "tanh": nn.Tanh,
 }
 
-#: Arrays of one layer: weight and bias, and those of a layer normalization if one follows.
+#: Arrays of one layer: weight and bias, and those of a layer normalization if one follows. All may
+#: have a first axis of members.
 Layer = Mapping[str, np.ndarray]
 
 
@@ -63,13 +66,57 @@ class Parallel(nn.ModuleList):
         return torch.cat([network(x) for network in self], -1)
 
 
+class Dense(nn.Module):
+    """A linear layer, or one for each of several networks side by side.
+
+    Args:
+        weight: (outputs, inputs), or (members, outputs, inputs).
+        bias: (outputs,), or (members, outputs).
+    """
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        super().__init__()
+        self.weight, self.bias = _parameter(weight), _parameter(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of rows, (rows, outputs) or (members, rows, outputs)."""
+        return x @ self.weight.mT + self.bias.unsqueeze(-2)
+
+    def extra_repr(self) -> str:
+        return f"weight={tuple(self.weight.shape)}"
+
+
+class LayerNorm(nn.Module):
+    """A layer normalization with its own weight and bias for each network.
+
+    Args:
+        weight: (units,), or (members, units).
+        bias: The same shape.
+    """
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        super().__init__()
+        self.weight, self.bias = _parameter(weight), _parameter(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalized units."""
+        normalized = nn.functional.layer_norm(x, x.shape[-1:])
+        return normalized * self.weight.unsqueeze(-2) + self.bias.unsqueeze(-2)
+
+    def extra_repr(self) -> str:
+        return f"weight={tuple(self.weight.shape)}"
+
+
 class MixtureDensityNetwork(nn.Module):
     """A trained estimator as a module: features in, mixtures in the user's units out.
 
+    The mixture is the average of those of all members, together with the guard's.
+
     Attributes:
-        features: From the user's features to the inputs of the network.
-        body: From inputs to raw outputs.
+        features: From the user's features to the inputs of the networks.
+        body: From inputs to raw outputs of each member, (members, rows, raw).
         mixture: From raw outputs to a mixture over standardized targets.
+        guard: Simple densities beside the networks, or None.
     """
 
     target_location: Tensor
@@ -82,21 +129,30 @@ class MixtureDensityNetwork(nn.Module):
         mixture: RawToMixture,
         location: np.ndarray,
         scale: np.ndarray,
+        guard: Guard | None = None,
     ) -> None:
         super().__init__()
         self.features = features
         self.body = body
         self.mixture = mixture
+        self.guard = guard
         self.register_buffer("target_location", torch.from_numpy(np.array(location, np.float64)))
         self.register_buffer("target_scale", torch.from_numpy(np.array(scale, np.float64)))
 
     def forward(self, x: Tensor) -> MixtureParameters:
         """Return logits, means and scales of each row, in the dtype of x."""
-        inputs = self.features(x).to(next(self.body.parameters()).dtype)
-        logits, mean, scale = self.mixture(self.body(inputs))
+        logits, mean, scale = self.standardized(x)
         mean = self.target_location + self.target_scale * mean.to(self.target_scale.dtype)
         scale = self.mixture.family.rescale(scale.to(self.target_scale.dtype), self.target_scale)
         return MixtureParameters(*(part.to(x.dtype) for part in (logits, mean, scale)))
+
+    def standardized(self, x: Tensor) -> MixtureParameters:
+        """Return the mixture over standardized targets of each row."""
+        inputs = self.features(x).to(next(self.body.parameters()).dtype)
+        if self.guard is None:
+            return average(self.mixture(self.body(inputs)))
+        networks = average(self.mixture(self.body(self.guard.clip(inputs))))
+        return self.guard(networks, inputs)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the conditional mean, (rows, dim)."""
@@ -104,31 +160,35 @@ class MixtureDensityNetwork(nn.Module):
         return (torch.softmax(logits, -1).unsqueeze(-1) * mean).sum(-2)
 
 
+def average(members: MixtureParameters) -> MixtureParameters:
+    """Return the average of mixtures (members, rows, ...) as one mixture for each row."""
+    log_weights = members.logits.log_softmax(-1) - math.log(members.logits.shape[0])
+    parts = (log_weights, members.mean, members.scale)
+    return MixtureParameters(*(part.transpose(0, 1).flatten(1, 2) for part in parts))
+
+
 def dense_network(layers: Sequence[Layer], activation: str, dropout: float) -> nn.Sequential:
-    """Return a multi-layer perceptron with the given weights.
+    """Return a multi-layer perceptron with the given weights, or several side by side.
 
     Args:
         layers: "weight" and "bias" of each layer; "norm_weight" and "norm_bias" where a layer
-            normalization precedes the activation.
+            normalization precedes the activation. All may have a first axis of members, which
+            the output then has too.
         activation: "gelu", "relu", "silu" or "tanh".
         dropout: Fraction of hidden units to drop in training mode.
     """
     parts: list[nn.Module] = []
     for index, layer in enumerate(layers):
-        parts.append(
-            _with_arrays(nn.Linear(*layer["weight"].shape[::-1]), layer["weight"], layer["bias"])
-        )
+        parts.append(Dense(layer["weight"], layer["bias"]))
         if index == len(layers) - 1:
             break
         if "norm_weight" in layer:
-            norm = nn.LayerNorm(len(layer["norm_weight"]))
-            parts.append(_with_arrays(norm, layer["norm_weight"], layer["norm_bias"]))
+            parts.append(LayerNorm(layer["norm_weight"], layer["norm_bias"]))
         parts.append(_ACTIVATIONS[activation]())
         if dropout > 0:
             parts.append(nn.Dropout(dropout))
     return nn.Sequential(*parts)
 
 
-def _with_arrays(module: nn.Module, weight: np.ndarray, bias: np.ndarray) -> nn.Module:
-    module.load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
-    return module
+def _parameter(array: np.ndarray) -> nn.Parameter:
+    return nn.Parameter(torch.tensor(array, dtype=torch.get_default_dtype()))

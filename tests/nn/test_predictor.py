@@ -1,0 +1,239 @@
+"""The average of networks and its guard, against numpy and scipy."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ngem._defaults import CLIP_MARGIN
+from ngem.nn import WIDTHS, Guard, Predictor, average, mixture_mlp
+
+from .. import oracles
+from ..cases import FAMILIES
+
+KEY = jax.random.key(3)
+GAUSSIANS = {name: FAMILIES[name] for name in ("diag", "full")}
+
+ALL_FAMILIES = pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+BOTH_GAUSSIANS = pytest.mark.parametrize("case", GAUSSIANS.values(), ids=GAUSSIANS)
+
+ARRAYS = {
+    "log_weights": np.log([0.6, 0.2, 0.15, 0.05]),
+    "slope": np.array([[1.0, -2.0, 0.5], [0.3, 0.0, 4.0]]),
+    "intercept": np.array([0.5, -1.0]),
+    "noise": np.array([0.1, 0.3]),
+    "center": np.array([0.2, -0.1]),
+    "widths": np.outer(np.square(WIDTHS), [1.0, 1.4]),
+    "low": np.array([-1.0, 0.0, -2.0]),
+    "high": np.array([1.0, 3.0, -2.0]),  # the last one is constant
+    "floor": np.array([-1.5, -1.0]),
+    "ceiling": np.array([1.0, 0.5]),
+}
+
+#: Rows inside, at an edge, just outside and far away.
+NEAR = [[0.0, 1.0, -2.0], [-1.0, 3.0, -2.0], [1.1, 1.0, -2.0]]
+FAR = [1e6, 1e6, 1e6]
+ROWS = np.array([*NEAR, [0.0, -7.0, 5.0], FAR])
+
+Y = np.array([[0.0, 0.0], [0.7, -0.4], [-3.0, 2.0]])
+
+
+def networks(case, n_members=3, dtype=float, seed=0, **settings):
+    """Return small networks of three features and two targets, with outputs of some size."""
+    settings = {"n_components": 2, "hidden_sizes": (5,), "family": case.family} | settings
+    keys = jax.random.split(jax.random.fold_in(KEY, seed), n_members)
+    members = [mixture_mlp(3, 2, key=key, **settings) for key in keys]
+    enlarged = lambda leaf: 2 * leaf.astype(dtype) if eqx.is_array(leaf) else leaf  # noqa: E731
+    return [jax.tree.map(enlarged, member) for member in members]
+
+
+def make_guard(dtype=float, **changes):
+    return Guard(**{name: jnp.asarray(array, dtype) for name, array in (ARRAYS | changes).items()})
+
+
+@eqx.filter_jit
+def predict(network, x):
+    return network(x)
+
+
+def covariance(params):
+    """Return the covariance of a Gaussian component."""
+    full = params.scale.ndim == 2
+    return params.scale @ params.scale.T if full else np.diag(params.scale**2)
+
+
+def density(mixture, y):
+    return np.exp(mixture.log_prob(jnp.asarray(y)))
+
+
+def parts(mixture):
+    """Return weight and parameters of each component, as numpy."""
+    weights = np.exp(mixture.logits) / np.exp(mixture.logits).sum()
+    components = [np.asarray(leaf) for leaf in mixture.components]
+    kind = type(mixture.components)
+    return [(w, kind(*leaves)) for w, *leaves in zip(weights, *components, strict=True)]
+
+
+@ALL_FAMILIES
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_the_density_is_the_mean_of_the_members_densities(case, n_members):
+    members = networks(case, n_members)
+    predictor = average(members)
+    for x, y in itertools.product(jnp.asarray(NEAR), Y):
+        expected = np.mean(
+            [
+                sum(w * np.exp(case.scipy_logpdf(p, y)) for w, p in parts(predict(one, x)))
+                for one in members
+            ]
+        )
+        np.testing.assert_allclose(density(predict(predictor, x), y), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("settings", [{}, {"layer_norm": True}, {"separate": True}], ids=str)
+def test_one_member_without_a_guard_is_the_network_itself(settings):
+    (member,) = networks(FAMILIES["diag"], 1, **settings)
+    predictor = average([member])
+    for x in jnp.asarray(ROWS):
+        found, expected = predict(predictor, x), predict(member, x)
+        np.testing.assert_allclose(found.log_weights, expected.log_weights, rtol=1e-12)
+        for left, right in zip(found.components, expected.components, strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-12)
+
+
+@BOTH_GAUSSIANS
+def test_the_guarded_density_is_its_definition(case):
+    """Bounded components at clipped features, simple densities, weights by distance."""
+    members, guard = networks(case), make_guard()
+    predictor = average(members, guard)
+    arrays = ARRAYS | {"stds": np.sqrt([ARRAYS["noise"], *ARRAYS["widths"]])}
+    for x, y in itertools.product(ROWS, Y):
+        inside = jnp.asarray(oracles.clipped(ARRAYS, x))
+        components = [
+            (weight / len(members), params.mean, covariance(params))
+            for one in members
+            for weight, params in parts(predict(one, inside))
+        ]
+        expected = oracles.guarded_density(arrays, components, x, y)
+        found = density(predict(predictor, jnp.asarray(x)), y)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@ALL_FAMILIES
+def test_weights_sum_to_one_everywhere(case):
+    predictor = average(networks(case), make_guard())
+    for x in jnp.asarray(ROWS):
+        assert np.exp(predict(predictor, x).logits).sum() == pytest.approx(1, abs=1e-12)
+        assert np.exp(predictor.guard.log_weights_at(x)).sum() == pytest.approx(1, abs=1e-12)
+
+
+@ALL_FAMILIES
+def test_far_outside_the_wide_densities_remain(case):
+    mixture = predict(average(networks(case), make_guard()), jnp.asarray(FAR))
+    std = np.sqrt(ARRAYS["widths"]) / case.standard().std()
+    wide, wider = (case.standard(ARRAYS["center"], each) for each in std)
+    for y in Y:
+        expected = 0.95 * wide.pdf(y).prod() + 0.05 * wider.pdf(y).prod()
+        np.testing.assert_allclose(density(mixture, y), expected, rtol=1e-6)
+
+
+def test_weight_leaves_the_networks_with_distance():
+    distances = np.array([0.0, 0.1, 1.0, 10.0, 1e3])
+    rows = np.array([1.0, 1.0, -2.0]) + distances[:, None] * [1, 0, 0]
+    guard = make_guard()
+    found = jax.vmap(guard.distance)(jnp.asarray(rows))
+    np.testing.assert_allclose(found, distances, atol=1e-12)
+    log_weights = np.asarray(jax.vmap(guard.log_weights_at)(jnp.asarray(rows)))
+    np.testing.assert_allclose(log_weights[0], ARRAYS["log_weights"], rtol=1e-12)
+    assert np.all(np.diff(log_weights[:, :2], axis=0) < 0)
+    assert np.all(np.diff(log_weights[:, 2]) > 0)
+    np.testing.assert_array_equal(log_weights[:, 3], log_weights[0, 3])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_inside_the_range_not_one_bit_of_a_feature_changes(dtype):
+    guard = make_guard(dtype)
+    random = jax.random.uniform(KEY, (100, 3), dtype, guard.low, guard.high)
+    rows = jnp.concatenate([random, guard.low[None], guard.high[None]])
+    assert np.array_equal(jax.vmap(guard.clip)(rows), rows)
+    assert not np.any(jax.vmap(guard.distance)(rows))
+
+
+def test_clipped_features_rise_smoothly_to_a_margin():
+    guard = make_guard()
+    value = lambda x: guard.clip(jnp.stack([x, jnp.ones(()), -2 * jnp.ones(())]))[0]  # noqa: E731
+    grid = jnp.linspace(-8.0, 8.0, 4001)
+    clipped = np.asarray(jax.vmap(value)(grid))
+    assert np.all(np.diff(clipped) > 0)
+    assert np.all(np.diff(clipped) < 1.001 * (grid[1] - grid[0]))  # continuous
+    np.testing.assert_allclose(clipped[[0, -1]], [-1 - CLIP_MARGIN, 1 + CLIP_MARGIN], atol=1e-5)
+    for edge, step in itertools.product((-1.0, 1.0), (-1e-9, 0.0, 1e-9)):
+        assert jax.grad(value)(jnp.asarray(edge + step)) == pytest.approx(1, abs=1e-12)
+    for far in (1e3, 1e30):
+        assert value(jnp.asarray(far)) == 1 + CLIP_MARGIN
+
+
+@ALL_FAMILIES
+def test_means_and_scales_are_bounded_wherever_a_row_lies(case):
+    predictor = average(networks(case), make_guard())
+    for x in jnp.asarray(ROWS):
+        mixture = predict(predictor, x)
+        own = len(ARRAYS["log_weights"]) - 2  # the wide densities come last
+        means = np.asarray(jax.vmap(case.family.mean)(mixture.components))[:-own]
+        stds = np.sqrt(jax.vmap(case.family.variance)(mixture.components))[:-own]
+        assert np.all((means >= ARRAYS["floor"]) & (means <= ARRAYS["ceiling"]))
+        assert np.all(stds <= (ARRAYS["ceiling"] - ARRAYS["floor"]) * (1 + 1e-12))
+
+
+@ALL_FAMILIES
+def test_jit_and_vmap_change_nothing(case):
+    predictor, rows = average(networks(case), make_guard()), jnp.asarray(ROWS)
+    mapped = eqx.filter_jit(lambda predictor, rows: jax.vmap(predictor)(rows))(predictor, rows)
+    for index, x in enumerate(rows):
+        single = predictor(x)
+        together = jax.tree.map(lambda leaf, index=index: leaf[index], mapped)
+        for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(single), strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
+
+
+@ALL_FAMILIES
+def test_extreme_features_are_finite_in_single_precision(case):
+    predictor = average(networks(case, dtype=jnp.float32), make_guard(jnp.float32))
+    for x in 1e12 * np.array([[1, 1, 1], [-1, 1, 0], [0, -1, 1]]):
+        mixture = predict(predictor, jnp.asarray(x, jnp.float32))
+        assert {leaf.dtype for leaf in jax.tree.leaves(mixture)} == {np.dtype("float32")}
+        values = (mixture.log_prob(jnp.zeros(2, jnp.float32)), mixture.mean(), mixture.variance())
+        assert all(np.all(np.isfinite(value)) for value in values)
+
+
+def test_networks_without_weight_leave_a_density():
+    log_weights = np.array([-np.inf, *np.log([0.5, 0.3, 0.2])])
+    predictor = average(networks(FAMILIES["diag"]), make_guard(log_weights=log_weights))
+    for x, y in itertools.product(jnp.asarray(ROWS), Y):
+        assert np.isfinite(predict(predictor, x).log_prob(jnp.asarray(y)))
+
+
+@ALL_FAMILIES
+def test_members_with_the_guard_average_to_the_whole(case):
+    """So that what one member predicts for its held-out rows is a part of the whole prediction."""
+    predictor = average(networks(case), make_guard())
+    for x, y in itertools.product(jnp.asarray(ROWS), Y):
+        whole = density(predict(predictor, x), y)
+        singles = [density(predict(predictor.member(index), x), y) for index in range(3)]
+        np.testing.assert_allclose(np.mean(singles), whole, rtol=1e-10)
+        each = eqx.filter_jit(Predictor.each_guarded)(predictor, x)
+        np.testing.assert_allclose(density(each, np.tile(y, (3, 1))), singles, rtol=1e-10)
+
+
+def test_sizes_are_those_of_all_members_and_the_guard():
+    members = networks(FAMILIES["full"])
+    alone, guarded = average(members), average(members, make_guard())
+    assert (alone.n_members, alone.n_components, alone.dim) == (3, 6, 2)
+    assert (guarded.n_members, guarded.n_components) == (3, 6 + 1 + len(WIDTHS))
+    assert guarded(jnp.asarray(FAR)).n_components == guarded.n_components
+    assert guarded.member(1).n_members == 1
+    assert guarded.family == FAMILIES["full"].family
+    shapes = {name: array.shape for name, array in vars(make_guard()).items()}
+    assert Guard.shapes(3, 2) == shapes
