@@ -246,7 +246,8 @@ def _usage(
     network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> tuple[Float[Array, "batch member"], Float[Array, "batch member comp"]]:
     mixtures = jax.vmap(network.each)(x)
-    return mixtures.weight_entropy(), mixtures.responsibilities(y[:, None])
+    of_each = jnp.broadcast_to(y[:, None], (*mixtures.batch_shape, y.shape[1]))
+    return mixtures.weight_entropy(), mixtures.responsibilities(of_each)
 
 
 @eqx.filter_jit
@@ -262,7 +263,10 @@ def _uncertainty(
     draws = members.sample(jax.random.fold_in(key, number[0]), (n_samples,))
     own = members.log_prob(draws)
     # The density of every member at the draws of each.
-    others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(draws[:, :, None])
+    shape = (n_samples, len(means), *draws.shape[1:])
+    others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(
+        jnp.broadcast_to(draws[:, :, None], shape)
+    )
     mean = jax.nn.logsumexp(others, axis=2) - jnp.log(jnp.asarray(len(means), means.dtype))
     noise_entropy = -jnp.mean(own, axis=(0, 1))
     information = jnp.maximum(jnp.mean(own - mean, axis=(0, 1)), 0.0)
