@@ -124,7 +124,9 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     assert (result["members"], result["judged_by"]) == (1, "validation")
     nll = -np.mean(estimator.oof_log_prob_[held_out])
     assert result["scores"]["nll"] == pytest.approx(nll)
-    assert nll == pytest.approx(-np.mean(estimator.log_prob(x[held_out], y[held_out])), abs=0.02)
+    # The linear model beside the network has seen these rows, but for `oof_log_prob_` left each out.
+    seen = -np.mean(estimator.log_prob(x[held_out], y[held_out]))
+    assert seen < nll < seen + 0.1
     errors = estimator.predict(x[held_out]) - y[held_out]
     rmse = result["scores"]["targets"]["price"]["rmse"]
     assert rmse == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-5)
