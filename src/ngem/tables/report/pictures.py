@@ -107,7 +107,7 @@ def component_weights(network: Predictor, weights: np.ndarray) -> Picture:
     of_guard = weights[:, network.n_members * own :]
     values = np.concatenate([ranked, of_guard], axis=1)
     names = [
-        f"{name}: {mean:.3f}"
+        f"{name}: {mean:.2g}"
         for name, mean in zip([*ranks, *kinds], values.mean(axis=0), strict=False)
     ]
 
@@ -115,6 +115,8 @@ def component_weights(network: Predictor, weights: np.ndarray) -> Picture:
         shown = np.maximum(values, _LEAST_WEIGHT / 2)[:, ::-1]
         ax.boxplot(shown, showfliers=False, tick_labels=names[::-1], orientation="horizontal")
         ax.set(xlabel="weight over rows", xscale="log", xlim=(_LEAST_WEIGHT, 1.2))
+        ticks = [10.0**power for power in range(-4, 1)]
+        ax.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
         ax.grid(axis="y", visible=False)
 
     alt = (
