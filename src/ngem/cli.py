@@ -122,7 +122,7 @@ Validation = Annotated[
     ),
 ]
 Members = Annotated[
-    int, typer.Option(min=1, help="Networks to average, each of which holds out a fold of the rows.")
+    int, typer.Option(min=1, help="Networks to average; each holds out one fold of the rows.")
 ]
 Family = Annotated[str, typer.Option(help="Components: gaussian, logistic or laplace.")]
 Covariance = Annotated[str, typer.Option(help="Covariance of a component: diag or full.")]

@@ -124,7 +124,7 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     assert (result["members"], result["judged_by"]) == (1, "validation")
     nll = -np.mean(estimator.oof_log_prob_[held_out])
     assert result["scores"]["nll"] == pytest.approx(nll)
-    # The linear model beside the network has seen these rows, but for `oof_log_prob_` left each out.
+    # The linear model beside the network has seen these rows; `oof_log_prob_` leaves each out.
     seen = -np.mean(estimator.log_prob(x[held_out], y[held_out]))
     assert seen < nll < seen + 0.1
     errors = estimator.predict(x[held_out]) - y[held_out]

@@ -106,7 +106,8 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
     scores = result["scores"]
     judged = f"{result['judged_by']} rows:"
     if result["judged_by"] == "folds":
-        judged = f"held-out rows of {result['members']} folds, each by a network that had not seen it:"
+        folds = f"held-out rows of {result['members']} folds"
+        judged = f"{folds}, each by a network that had not seen it:"
     yield f"\nOn the {scores['rows']:,} {judged}"
     yield from _score_lines(scores)
     gains = (("one Gaussian for all rows", "gaussian"), ("linear least squares", "least_squares"))
@@ -116,11 +117,11 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
     effective, unused = result["effective_components"], len(result["dead_components"])
     in_use = "" if effective is None else f"{effective:.1f} effective, "
     components, members = result["components"], result["members"]
-    if members > 1:
-        all_of_them = components * members
-        yield f"  components of each network: {components}, {in_use}{unused} of {all_of_them} unused"
-    else:
+    if members == 1:
         yield f"  components: {components}, {in_use}{unused} unused"
+    else:
+        of_all = f"{unused} of {components * members} unused"
+        yield f"  components of each network: {components}, {in_use}{of_all}"
     if result["outlier_rows"]:
         yield f"  {_outlier_text(result['outlier_rows'])}"
 

@@ -137,8 +137,8 @@ def uncertainty(
         ax.set(xlabel="rows, sorted by predicted median", ylabel=f"standard deviation of {name}")
 
     alt = (
-        f"For {len(ranks)} rows, sorted by predicted median, two standard deviations of {name}: the "
-        f"noise, which more data would not remove, {np.mean(noise):.3g} on average, and the "
+        f"For {len(ranks)} rows, sorted by predicted median, two standard deviations of {name}: "
+        f"the noise, which more data would not remove, {np.mean(noise):.3g} on average, and the "
         f"disagreement of the networks, which more data would remove, {np.mean(model):.3g} on "
         f"average. {int(outside.sum())} rows have a feature outside the range of the training rows."
     )
