@@ -409,7 +409,7 @@ def uncertainty(
         noise: Standard deviation of the noise, (rows,): the square root of the `noise_variance` of
             `predict_uncertainty`.
         model: Standard deviation of what members predict, of its `model_variance`.
-        outside: Which rows have a feature outside the range of the training rows; they get a ring.
+        outside: Which rows have a feature outside the range of the training rows; they are hollow.
     """
     for name, values in {"x": x, "noise": noise, "model": model}.items():
         if values.ndim != 1 or len(values) != len(x):
@@ -420,14 +420,13 @@ def uncertainty(
     outside = np.zeros(len(x), bool) if outside is None else outside
     artists: list[Any] = []
     for name, values, method in (("noise", noise, "nll"), ("model", model, "ngem")):
-        color = COLORS[method]
-        artists += ax.plot(x, values, "o", ms=3, color=color, alpha=0.7, mew=0, label=name)
+        style = {"ls": "", "marker": "o", "ms": 3.5, "color": COLORS[method]}
+        artists += ax.plot(x[~outside], values[~outside], mew=0, label=name, **style)
         label = "outside the training range" if name == "model" and outside.any() else None
-        rings = {"ms": 7, "mfc": "none", "mec": color, "mew": 0.8, "label": label}
-        artists += ax.plot(x[outside], values[outside], "o", **rings)
-    ax.set(xlabel="x", ylabel="standard deviation")
-    ax.set_ylim(bottom=0)
-    ax.margins(y=0.15)
+        artists += ax.plot(x[outside], values[outside], mfc="none", mew=0.8, label=label, **style)
+    # Space for the legend above the dots.
+    top = 1.2 * max(np.max(noise, initial=0.0), np.max(model, initial=0.0))
+    ax.set(xlabel="x", ylabel="standard deviation", ylim=(0, top or 1.0))
     ax.legend(loc="upper left", ncols=3)
     return artists
 
