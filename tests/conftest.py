@@ -1,5 +1,6 @@
 """Strict settings for every test: float64, no silent promotion, shapes checked at run time."""
 
+import contextlib
 import gc
 import os
 from pathlib import Path
@@ -44,12 +45,24 @@ def data_dir():
     return Path(directory)
 
 
+@contextlib.contextmanager
+def _standard_promotion():
+    jax.config.update("jax_numpy_dtype_promotion", "standard")  # not JAX's context: for all threads
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture(scope="module")
+def promotes():
+    """Return a context in which fixtures can train, which are set up before a mark takes effect."""
+    return _standard_promotion
+
+
 @pytest.fixture(autouse=True)
 def _promotion(request):
     """Optax promotes dtypes silently: tests marked `trains` allow what all others refuse."""
     if request.node.get_closest_marker("trains") is None:
         yield
         return
-    jax.config.update("jax_numpy_dtype_promotion", "standard")  # not a context: threads see it too
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    with _standard_promotion():
+        yield

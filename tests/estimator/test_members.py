@@ -12,9 +12,10 @@ pytestmark = pytest.mark.trains
 TINY = {
     "n_components": 2,
     "n_members": 3,
-    "hidden_sizes": (8,),
+    "hidden_sizes": (16,),
+    "batch_size": 16,
     "max_epochs": 60,
-    "learning_rate": 3e-2,
+    "learning_rate": 2e-2,
     "random_state": 0,
 }
 
@@ -34,8 +35,8 @@ def sine(n_rows=121, seed=0):
 
 
 @pytest.fixture(scope="module", name="model")
-def _model():
-    with jax.numpy_dtype_promotion("standard"):  # set up before the mark takes effect
+def _model(promotes):
+    with promotes():
         return MDNRegressor(**TINY).fit(*sine())
 
 
@@ -156,7 +157,7 @@ def test_uncertainty_has_two_parts(model):
     parts = model.predict_uncertainty(x, n_samples=2000)
     total = np.asarray(model.predict_distribution(x).variance())[:, 0]
     np.testing.assert_allclose(parts.noise_variance + parts.model_variance, total, rtol=1e-3)
-    assert np.all(np.diff(parts.model_variance) > 0)  # members disagree outside
+    assert parts.model_variance[2] > 2 * parts.model_variance[:2].max()  # members disagree outside
     # The entropy of the average is the sum of both parts.
     draws = model.sample(x, 4000, random_state=1)
     entropy = [-model.log_prob(np.tile(row, (4000, 1)), y).mean() for row, y in zip(x, draws.T, strict=True)]

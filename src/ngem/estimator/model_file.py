@@ -161,7 +161,8 @@ def _as_version_3(
     arrays: Mapping[str, np.ndarray], header: Any
 ) -> tuple[dict[str, np.ndarray], Any]:
     """Return what a file of an older version would hold today: one member, without a guard."""
-    if not isinstance(header, dict) or "best_epoch" not in header:
+    is_old = isinstance(header, dict) and "best_epoch" in header and "best_epochs" not in header
+    if not is_old:
         return dict(arrays), header
     has_members = ("network", "history")
     arrays = {
