@@ -26,7 +26,8 @@ from ngem.training import FitError
 
 pytestmark = pytest.mark.trains
 
-TINY = ("--epochs", "2", "--hidden", "4", "-k", "2", "--members", "1")
+SMALL = ("--epochs", "2", "--hidden", "4", "-k", "2")
+TINY = (*SMALL, "--members", "1")
 LEARN = ("--target", "price", "--exclude", "id", *TINY)
 
 
@@ -499,13 +500,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 
 
 def test_the_page_runs(data_dir, tmp_path, monkeypatch):
-    """With a small network; what does not depend on training is printed as the page shows it."""
+    """With small networks; what does not depend on training is printed as the page shows it."""
     monkeypatch.chdir(tmp_path)
     exec(re.search(r"```python\n(.*?)```", PAGE, re.S)[1], {})
     shown = re.findall(r"\$ ngem (fit|evaluate|predict) (.*)\n((?:.*\n)*?)```", PAGE)
     assert [name for name, _, _ in shown] == ["fit", "evaluate", "predict"]
     for name, options, printed in shown:
-        output = succeed(name, *options.split(), *(TINY if name == "fit" else ())).stdout
+        output = succeed(name, *options.split(), *(SMALL if name == "fit" else ())).stdout
         numbers = re.compile(r"-?\d[\d.,]*(e-\d+)?")
         for line in printed.splitlines():
             fixed = ("Table", "Features", "Targets", "Split", "On", "Predictions", "Model")
@@ -515,4 +516,6 @@ def test_the_page_runs(data_dir, tmp_path, monkeypatch):
                 start = numbers.split(line)[0].split("calibration")[0]
                 assert any(other.startswith(start) for other in output.splitlines()), line
     columns = ["resistance", "resistance_mean", "resistance_q0.05", "resistance_q0.5"]
-    assert list(pd.read_csv("predicted.csv"))[:4] == columns
+    predicted = list(pd.read_csv("predicted.csv"))
+    assert predicted[:4] == columns
+    assert predicted[-1] == "outside"
