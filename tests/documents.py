@@ -14,6 +14,13 @@ from ngem.estimator import parameters
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
+#: JAX's own defaults.
+_USERS = {
+    "jax_enable_x64": False,
+    "jax_numpy_rank_promotion": "allow",
+    "jax_numpy_dtype_promotion": "standard",
+}
+
 #: Enough epochs to learn something, few enough for a test.
 EPOCHS = 10
 
@@ -37,13 +44,18 @@ def as_user(monkeypatch, directory) -> Iterator[None]:
     max_epochs = parameters.max_epochs
     monkeypatch.setattr(parameters, "max_epochs", lambda *args: min(EPOCHS, max_epochs(*args)))
     monkeypatch.chdir(directory)
-    with (
-        jax.enable_x64(False),
-        jax.numpy_rank_promotion("allow"),
-        jax.numpy_dtype_promotion("standard"),
-        mpl.rc_context({"backend": "agg"}),
-    ):
-        yield
+    before = {name: getattr(jax.config, name) for name in _USERS}
+    _configure(_USERS)  # not contexts: the threads in which members train see this too
+    try:
+        with mpl.rc_context({"backend": "agg"}):
+            yield
+    finally:
+        _configure(before)
+
+
+def _configure(settings):
+    for name, value in settings.items():
+        jax.config.update(name, value)
 
 
 def seeded_torch():

@@ -55,6 +55,7 @@ def test_defaults_of_fit_are_those_of_the_estimator():
     }
     estimator = ngem.MDNRegressor()
     assert options["components"] == estimator.n_components
+    assert options["members"] == estimator.n_members
     assert options["hidden"] == ",".join(map(str, estimator.hidden_sizes))
     assert options["epochs"] is estimator.max_epochs
     for name in ("covariance", "objective", "validation_fraction", "learning_rate", "missing"):

@@ -59,7 +59,7 @@ def test_imports_point_down(path, parts):
     [
         ("matplotlib", {"plotting"}),
         ("typer", {"cli", "_console"}),
-        ("sklearn", {"estimator", "nn"}),
+        ("sklearn", {"ensemble", "estimator", "nn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"_files"}),
         ("torch", {"bench", "torch"}),

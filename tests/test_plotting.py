@@ -118,6 +118,35 @@ def test_a_reliability_curve_sags_for_a_model_that_is_too_sure(kind):
     np.testing.assert_allclose(on_curve, to_rgb(observed.get_color()), atol=0.35)
 
 
+def test_uncertainty_is_split_and_rows_outside_are_hollow():
+    x = np.array([3.0, 1.0, 2.0, 4.0])
+    noise, model = np.array([1.0, 1.1, 0.9, 1.2]), np.array([0.2, 0.1, 0.1, 2.0])
+    outside = x > 3.5
+    with Canvas() as canvas:
+        dots, hollow, model_dots, model_hollow = plotting.uncertainty(
+            canvas.ax, x, noise, model, outside=outside
+        )
+        texts = [text.get_text() for text in canvas.ax.get_legend().get_texts()]
+        canvas.ax.get_legend().remove()
+        canvas.render()
+        at_noise, at_model, aside = (canvas.color(*at) for at in ((1, 1.1), (1, 0.1), (1.6, 0.63)))
+    np.testing.assert_array_equal(dots.get_data(), [x[:3], noise[:3]])
+    np.testing.assert_array_equal(model_dots.get_data(), [x[:3], model[:3]])
+    np.testing.assert_array_equal(hollow.get_data(), [[4], [1.2]])
+    np.testing.assert_array_equal(model_hollow.get_data(), [[4], [2]])
+    assert hollow.get_markerfacecolor() == "none" != dots.get_markerfacecolor()
+    assert texts == ["noise", "model", "outside the training range"]
+    assert at_noise[2] > at_noise[0] + 0.2  # blue
+    assert at_model[0] > at_model[2] + 0.2  # red
+    assert aside.sum() > 2.7
+    assert canvas.ax.get_ylim() == (0, 2.4)
+    with Canvas() as canvas:
+        plotting.uncertainty(canvas.ax, x, noise, model)
+        assert len(canvas.ax.get_legend().get_texts()) == 2
+        with pytest.raises(ValueError, match=r"noise must have one number per row.*got \(4, 1\)"):
+            plotting.uncertainty(canvas.ax, x, noise[:, None], model)
+
+
 def test_bands_follow_components_and_show_their_weight():
     with Canvas() as canvas:
         artists = plotting.component_bands(canvas.ax, X, MIXTURE)

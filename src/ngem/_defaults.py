@@ -16,8 +16,8 @@ COORDINATES = "log_scale"
 BETA = 0.5
 
 #: Strength over training, (start, end, fraction of training): large, well-scaled steps at first,
-#: then the plain likelihood for the other half.
-POWER_SCHEDULE = (0.5, 0.0, 0.5)
+#: then the plain likelihood.
+POWER_SCHEDULE = (0.5, 0.0, 0.1)
 
 #: Flattening of the weights in responsibilities under that schedule: square roots at first.
 FLATTENING = 1.0

@@ -117,7 +117,12 @@ MaxRows = Annotated[
 ]
 Validation = Annotated[
     float,
-    typer.Option(min=0.01, max=0.9, help="Fraction of rows held out for stopping and scores."),
+    typer.Option(
+        min=0.01, max=0.9, help="Fraction of rows that a single network holds out to stop by."
+    ),
+]
+Members = Annotated[
+    int, typer.Option(min=1, help="Networks to average; each holds out one fold of the rows.")
 ]
 Family = Annotated[str, typer.Option(help="Components: gaussian, logistic or laplace.")]
 Covariance = Annotated[str, typer.Option(help="Covariance of a component: diag or full.")]
@@ -145,6 +150,7 @@ def fit(
     missing: Missing = "error",
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
+    members: Members = 5,
     components: Annotated[
         int, typer.Option("--components", "-k", min=1, help="Components of the mixture.")
     ] = 5,
@@ -170,7 +176,7 @@ def fit(
         settings = {
             "n_components": components,
             "hidden_sizes": _read_sizes(hidden),
-            **_shared_settings(family, covariance, objective, epochs),
+            **_shared_settings(members, family, covariance, objective, epochs),
             "learning_rate": learning_rate,
         }
         _use_one_thread()
@@ -300,6 +306,7 @@ def tune(
     missing: Missing = "error",
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
+    members: Members = 5,
     family: Family = "gaussian",
     covariance: Covariance = "diag",
     objective: Objective = "ngem",
@@ -312,7 +319,8 @@ def tune(
 ) -> None:
     """Choose components, width and learning rate by validation NLL, and write the best model.
 
-    The first trial has the defaults of `ngem fit` and runs to its end whatever the budget is.
+    Trials are single networks. The first has the defaults of `ngem fit` and runs to its end
+    whatever the budget is. The best settings are then fitted once more, with all members.
 
     Example: ngem tune energy.csv --target heating --budget 60s --out energy.ngem
     """
@@ -320,7 +328,7 @@ def tune(
         _use_one_thread()
         from .tables import commands
 
-        settings = _shared_settings(family, covariance, objective, epochs)
+        settings = _shared_settings(members, family, covariance, objective, epochs)
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
             validation_fraction, seed,
@@ -329,10 +337,11 @@ def tune(
 
 
 def _shared_settings(
-    family: str, covariance: str, objective: str, epochs: int | None
+    members: int, family: str, covariance: str, objective: str, epochs: int | None
 ) -> dict[str, Any]:
     """Return the parameters of the estimator that `fit` and `tune` have in common."""
     return {
+        "n_members": members,
         "family": family,
         "covariance": covariance,
         "objective": objective,

@@ -393,6 +393,44 @@ def reliability_curve(
     return artists
 
 
+def uncertainty(
+    ax: Axes,
+    x: np.ndarray,
+    noise: np.ndarray,
+    model: np.ndarray,
+    *,
+    outside: np.ndarray | None = None,
+) -> list[Any]:
+    """Draw what more data would not remove, and what it would, as standard deviations along x.
+
+    Args:
+        ax: Where to draw.
+        x: A value of each row, in any order: a feature, or the rank of its prediction.
+        noise: Standard deviation of the noise, (rows,): the square root of the `noise_variance` of
+            `predict_uncertainty`.
+        model: Standard deviation of what members predict, of its `model_variance`.
+        outside: Which rows have a feature outside the range of the training rows; they are hollow.
+    """
+    for name, values in {"x": x, "noise": noise, "model": model}.items():
+        if values.ndim != 1 or len(values) != len(x):
+            raise ValueError(
+                f"{name} must have one number per row, shape ({len(x)},), got {values.shape}; for "
+                "targets in columns pass one of them: values[:, column]."
+            )
+    outside = np.zeros(len(x), bool) if outside is None else outside
+    artists: list[Any] = []
+    for name, values, method in (("noise", noise, "nll"), ("model", model, "ngem")):
+        style = {"ls": "", "marker": "o", "ms": 3.5, "color": COLORS[method]}
+        artists += ax.plot(x[~outside], values[~outside], mew=0, label=name, **style)
+        label = "outside the training range" if name == "model" and outside.any() else None
+        artists += ax.plot(x[outside], values[outside], mfc="none", mew=0.8, label=label, **style)
+    # Space for the legend above the dots.
+    top = 1.2 * max(np.max(noise, initial=0.0), np.max(model, initial=0.0))
+    ax.set(xlabel="x", ylabel="standard deviation", ylim=(0, top or 1.0))
+    ax.legend(loc="upper left", ncols=3)
+    return artists
+
+
 def _color(name: str, number: int) -> str:
     """Return the color of a method in `COLORS`, or a color by number for any other method.
 

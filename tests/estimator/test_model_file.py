@@ -14,7 +14,7 @@ from ngem._files import FileError
 
 pytestmark = pytest.mark.trains
 
-KIND, VERSION = "ngem.MDNRegressor", 2
+KIND, VERSION = "ngem.MDNRegressor", 3
 
 
 @pytest.fixture(scope="module", name="model")
@@ -24,6 +24,7 @@ def _model():
     y = np.stack([x[:, 0] + rng.standard_normal(40), x[:, 1]], axis=1)
     # The rate is written with an exponent, where a flip from e to E changes no value.
     settings = {"hidden_sizes": (3,), "max_epochs": 2, "covariance": "full", "random_state": 0}
+    settings["n_members"] = 2
     settings["learning_rate"] = 1e-5
     with jax.numpy_dtype_promotion("standard"):  # set up before the mark takes effect
         return MDNRegressor(2, **settings).fit(x, y)

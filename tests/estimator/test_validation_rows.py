@@ -17,7 +17,7 @@ def held_out(monkeypatch, *arguments, **settings):
         raise _Stop
 
     monkeypatch.setattr(training, "fit", stop)
-    estimator = MDNRegressor(hidden_sizes=(2,), random_state=0, **settings)
+    estimator = MDNRegressor(**{"n_members": 1, "hidden_sizes": (2,), "random_state": 0, **settings})
     with pytest.raises(_Stop):
         estimator.fit(*arguments)
     return estimator.validation_rows_
@@ -43,3 +43,8 @@ def test_rows_are_counted_as_given_although_some_have_no_weight(monkeypatch):
 def test_no_rows_are_held_out_without_early_stopping_or_with_an_eval_set(monkeypatch):
     assert len(held_out(monkeypatch, X, X[:, 0], early_stopping=False)) == 0
     assert len(held_out(monkeypatch, X, X[:, 0], None, (X, X[:, 0]))) == 0
+
+
+def test_members_hold_out_a_fold_each(monkeypatch):
+    rows = held_out(monkeypatch, X, X[:, 0], n_members=3)
+    assert list(rows) == list(range(40))

@@ -26,7 +26,7 @@ from ngem.training import FitError
 
 pytestmark = pytest.mark.trains
 
-TINY = ("--epochs", "2", "--hidden", "4", "-k", "2")
+TINY = ("--epochs", "2", "--hidden", "4", "-k", "2", "--members", "1")
 LEARN = ("--target", "price", "--exclude", "id", *TINY)
 
 
@@ -121,15 +121,55 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     assert len(x) == 120
     assert len(held_out) == result["validation_rows"] == result["scores"]["rows"] == 12
     assert result["training_rows"] == 108
-    np.testing.assert_allclose(
-        result["scores"]["nll"], -np.mean(estimator.log_prob(x[held_out], y[held_out])), rtol=1e-5
-    )
+    assert (result["members"], result["judged_by"]) == (1, "validation")
+    nll = -np.mean(estimator.oof_log_prob_[held_out])
+    assert result["scores"]["nll"] == pytest.approx(nll)
+    # The linear model beside the network has seen these rows; `oof_log_prob_` leaves each out.
+    seen = -np.mean(estimator.log_prob(x[held_out], y[held_out]))
+    assert seen < nll < seen + 0.1
+    errors = estimator.predict(x[held_out]) - y[held_out]
+    rmse = result["scores"]["targets"]["price"]["rmse"]
+    assert rmse == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-5)
     model = MDNRegressor.load(tmp_path / "train.ngem")  # the default name
-    best = np.min(model.history_["validation_nll"])
-    assert result["scores"]["nll_standardized"] == pytest.approx(best, abs=1e-3)
+    assert result["scores"]["nll_standardized"] == nll - model.diagnostics_["nll_offset"]
     assert result["features"] == {"size": "number", "place": "category"}
     assert result["effective_components"] == model.diagnostics_["effective_components"]
     assert model.validation_rows_ is None
+
+
+def test_members_judge_rows_that_they_have_not_seen(tmp_path, monkeypatch):
+    """Of 122 rows in three folds of 41, one is held out twice; it counts once."""
+    frame = make_table(123, 0)
+    frame.loc[0, "size"] = np.nan  # dropped, so rows of the file have other numbers than ours
+    frame.loc[60, "price"] = 9e4
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    fitted = []
+    fit = MDNRegressor.fit
+    monkeypatch.setattr(
+        MDNRegressor, "fit", lambda self, *rows: fitted.append((self, *rows)) or fit(self, *rows)
+    )
+    command = ("fit", tmp_path / "rows.csv", *LEARN, "--members", "3", "--missing", "drop")
+    result = result_of(*command, "--out", tmp_path / "model.ngem")
+    ((estimator, x, y),) = fitted
+    assert sum(map(len, estimator.folds_)) == 123
+    assert result["training_rows"] == result["validation_rows"] == result["scores"]["rows"] == 122
+    assert (result["members"], result["judged_by"]) == (3, "folds")
+    assert result["best_epochs"] == [int(epoch) + 1 for epoch in estimator.best_epoch_]
+    errors = np.full(122, np.nan)
+    for member, fold in reversed([*enumerate(estimator.folds_)]):
+        errors[fold] = estimator.model_.member(member).mean(x[fold])[:, 0] - y[fold]
+    rmse = result["scores"]["targets"]["price"]["rmse"]
+    assert rmse == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert result["scores"]["nll"] == pytest.approx(-np.mean(estimator.oof_log_prob_))
+    assert result["outlier_rows"] == [61]
+    printed = succeed(*command, "--out", tmp_path / "model.ngem").stdout
+    for line in (
+        "Split:    122 rows in 3 folds; each network holds one fold out (seed 0)\n",
+        "Training: 3 networks, at most 2 epochs in ",
+        "On the 122 held-out rows of 3 folds, each by a network that had not seen it:\n",
+        "outliers: 1 row, number 61. It is far from",
+    ):
+        assert line in printed
 
 
 def test_evaluate_agrees_with_other_libraries(here):
@@ -179,6 +219,7 @@ def test_predictions_are_those_of_python(suffix, here, tmp_path, monkeypatch):
     names = ["price_q0.1", "price_q0.5", "price_upper0.8"]
     np.testing.assert_allclose(predicted[names], quantiles, rtol=1e-6)
     np.testing.assert_array_equal(predicted["price_lower0.8"], predicted["price_q0.1"])
+    np.testing.assert_array_equal(predicted["outside"], model.predict(x, return_outside=True)[1])
     samples = predicted[["price_sample1", "price_sample2"]].to_numpy()
     assert len(np.unique(samples)) == 80
     assert list(tmp_path.iterdir()) == [out]
@@ -189,7 +230,7 @@ def test_predictions_go_to_standard_output(here, passes):
     result = succeed(*command)
     assert len(passes) == 1
     frame = pl.read_csv(result.stdout.encode())
-    assert frame.columns == ["price_mean"]
+    assert frame.columns == ["price_mean", "outside"]
     assert len(frame) == 40
     assert "40 rows" in result.stderr
     quiet = succeed(*command, "--quiet")
@@ -198,15 +239,16 @@ def test_predictions_go_to_standard_output(here, passes):
 
 def test_rows_with_gaps_stay_in_their_place(here, tmp_path):
     data = tmp_path / "gaps.csv"
-    data.write_text("size,place,price\n1,north,1000\n,north,1100\n3,moon,1200\n4,south,1250\n")
+    data.write_text("size,place,price\n2,north,1000\n,north,1100\n3,moon,1200\n9,south,1250\n")
     error = refuse("predict", here / "model.ngem", data, "--out", tmp_path / "out.csv")
     assert "'size'" in error
     assert "row 2" in error
     assert not (tmp_path / "out.csv").exists()
     command = ("predict", here / "model.ngem", data, "--missing", "drop")
     assert result_of(*command, "--out", tmp_path / "out.csv")["empty_rows"] == 2
-    means = pd.read_csv(tmp_path / "out.csv")["price_mean"]
-    assert list(means.isna()) == [False, True, True, False]
+    predicted = pl.read_csv(tmp_path / "out.csv")
+    assert predicted["price_mean"].is_null().to_list() == [False, True, True, False]
+    assert predicted["outside"].to_list() == [False, None, None, True]  # no size was above 5
     assert "fitted with --missing impute" in refuse(*command[:-1], "impute")
     result = result_of("evaluate", here / "model.ngem", data, "--missing", "drop")
     assert (result["rows"], result["dropped_rows"]) == (2, 2)
@@ -355,8 +397,8 @@ def test_commands_other_than_report_load_no_library_for_pages():
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):
-    def changed(change, version=2):
-        arrays, header = _files.read(here / "model.ngem", kind="ngem.MDNRegressor", version=2)
+    def changed(change, version=3):
+        arrays, header = _files.read(here / "model.ngem", kind="ngem.MDNRegressor", version=3)
         change(header)
         path = tmp_path / "changed.ngem"
         _files.write(path, arrays, header, kind="ngem.MDNRegressor", version=version)
@@ -431,17 +473,26 @@ def test_fits_use_one_thread_unless_the_user_sets_another_number(monkeypatch):
 def test_tune_writes_the_best_model(here, tmp_path, small_trials):
     out = tmp_path / "tuned.ngem"
     command = ("tune", here / "train.csv", "--target", "price", "--exclude", "id", "--epochs", "2")
-    printed = succeed(*command, "--budget", "3", "--out", out).stdout
-    for text in ("Budget:   3 trials", "trial 2 of 3", "best so far", "On the 12 validation rows"):
+    printed = succeed(*command, "--budget", "3", "--members", "2", "--out", out).stdout
+    for text in (
+        "Budget:   3 trials",
+        "trial 2 of 3",
+        "best so far",
+        "Last fit: components 2, width 4, learning rate",
+        "On the 120 held-out rows of 2 folds",
+        "The trials were single networks",
+    ):
         assert text in printed
-    result = result_of(*command, "--budget", "3", "--out", out)
+    assert MDNRegressor.load(out).n_members == 2
+    result = result_of(*command, "--budget", "3", "--members", "1", "--out", out)
     assert len(result["trials"]) == 3
     complete = [trial for trial in result["trials"] if trial["ended"] == "complete"]
     best = min(complete, key=lambda trial: trial["nll"])
     model = MDNRegressor.load(out)
     for name in ("n_components", "hidden_sizes", "learning_rate"):
         assert getattr(model, name) == pytest.approx(best[name])
-    assert result["scores"]["nll_standardized"] == pytest.approx(best["nll"], abs=1e-3)
+    assert result["scores"]["nll_standardized"] == pytest.approx(best["nll"])
+    assert result["judged_by"] == "validation"  # one network is not fitted again
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()

@@ -34,6 +34,7 @@ RESULT = {
     **FACTS,
     "training_rows": 1782,
     "validation_rows": 198,
+    "members": 1,
     "judged_by": "validation",
     "scores": SCORES,
     "gain_over_gaussian": 0.5,
@@ -41,9 +42,19 @@ RESULT = {
     "components": 5,
     "effective_components": 3.21,
     "dead_components": [],
+    "outlier_rows": [],
     "epochs": 1200,
-    "best_epoch": 1100,
+    "best_epochs": [1100],
     "seconds": 12.34,
+}
+
+FOLDS = {
+    **RESULT,
+    "training_rows": 1980,
+    "validation_rows": 1980,
+    "members": 3,
+    "judged_by": "folds",
+    "best_epochs": [1100, 102, 1189],
 }
 
 
@@ -63,7 +74,15 @@ def test_training():
         "Split:    1,782 rows for training, 198 for validation (seed 3)\n"
         "Training: 1,200 epochs in 12.3 s; kept epoch 1,100, the best on the validation rows"
     )
-    few = messages.training_text(RESULT | {"training_rows": 9, "validation_rows": 0})
+    assert messages.training_text(FOLDS) == (
+        "Split:    1,980 rows in 3 folds; each network holds one fold out (seed 3)\n"
+        "Training: 3 networks, at most 1,200 epochs in 12.3 s; kept epochs 102 to 1,189, each the "
+        "best on its own fold"
+    )
+    same = messages.training_text(FOLDS | {"best_epochs": [7, 7, 7]})
+    assert "kept epoch 7, each" in same
+    none = {"training_rows": 9, "validation_rows": 0, "judged_by": "training"}
+    few = messages.training_text(RESULT | none)
     assert "9 rows for training, none for validation, because there are too few" in few
     assert few.endswith("kept the last epoch")
 
@@ -82,6 +101,33 @@ def test_a_summary():
     )
     unknown = RESULT | {"effective_components": None, "dead_components": [1, 3]}
     assert messages.summary_text(unknown).endswith("components: 5, 2 unused")
+
+
+def test_a_summary_of_folds():
+    text = messages.summary_text(FOLDS | {"dead_components": [4]})
+    assert text.startswith(
+        "\nOn the 198 held-out rows of 3 folds, each by a network that had not seen it:\n  NLL:"
+    )
+    assert text.endswith("components of each network: 5, 3.2 effective, 1 of 15 unused")
+
+
+def test_outliers_are_named():
+    few = messages.summary_text(FOLDS | {"outlier_rows": [7, 1200]})
+    assert few.endswith(
+        "  outliers: 2 rows, numbers 7, 1200. They are far from what the model and similar rows "
+        "expect. They did not decide when training stopped."
+    )
+    many = messages.summary_text(FOLDS | {"outlier_rows": list(range(3, 1103))})
+    assert "outliers: 1,100 rows, the first are numbers 3, 4, 5, 6, 7. They are" in many
+    one = messages.summary_text(FOLDS | {"outlier_rows": [9]})
+    assert "outliers: 1 row, number 9. It is far from" in one
+
+
+def test_what_scores_after_a_search_mean():
+    assert "These rows also chose the settings" in messages.tuned_text(RESULT)
+    folds = messages.tuned_text(FOLDS)
+    assert "The trials were single networks" in folds
+    assert "expect slightly worse ones on new rows" in folds
 
 
 def test_an_evaluation_and_predictions():

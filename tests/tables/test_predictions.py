@@ -1,5 +1,8 @@
 """Names and order of the columns of predictions."""
 
+import itertools
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -13,8 +16,9 @@ REGIONS = np.arange(5 * 2 * 3 * 2, dtype=float).reshape(5, 2, 3, 2)
 class Predictions(Model):
     """A model of two targets whose predictions say where they belong."""
 
-    def __init__(self):
-        pass  # no network is needed
+    def __init__(self, guard):
+        network = SimpleNamespace(members=SimpleNamespace(n_components=3), guard=guard)
+        object.__setattr__(self, "network", network)
 
     def mean(self, x, dtype=None):
         return np.arange(2.0) + np.zeros((len(x), 2))
@@ -28,11 +32,15 @@ class Predictions(Model):
     def sample(self, x, n_samples, key, dtype=None):
         return np.zeros((len(x), n_samples, 2))
 
+    def distance(self, x):
+        return np.maximum(x[:, 0] - 1, 0)
 
-def columns(x, **wanted):
+
+def columns(x, guard="a guard", **wanted):
     wanted = {"quantiles": "", "interval": None, "kind": "hdr", "samples": 0, **wanted}
     asked = predictions.read_wanted(**wanted)
-    return predictions.prediction_columns(Predictions(), ["a", "b"], x, asked, jax.random.key(0))
+    model, key = Predictions(guard), jax.random.key(0)
+    return predictions.prediction_columns(model, ["a", "b"], x, asked, key)
 
 
 def test_columns_are_named_by_target_and_statistic():
@@ -40,6 +48,7 @@ def test_columns_are_named_by_target_and_statistic():
     assert list(result) == [
         *("a_mean", "a_q0.1", "a_q0.5", "a_sample1", "a_sample2"),
         *("b_mean", "b_q0.1", "b_q0.5", "b_sample1", "b_sample2"),
+        "outside",
     ]
     np.testing.assert_array_equal(result["b_mean"], np.ones(5))
     np.testing.assert_array_equal(result["a_q0.5"], np.full(5, 0.5))
@@ -50,6 +59,46 @@ def test_regions_have_numbered_pieces():
     pieces = [f"a_{side}0.9_{piece}" for piece in (1, 2, 3) for side in ("lower", "upper")]
     assert list(result)[1:7] == pieces
     np.testing.assert_array_equal(result["b_upper0.9_2"], REGIONS[:, 1, 1, 1])
+
+
+def test_rows_with_a_feature_outside_the_range_are_marked_once():
+    result = columns(np.array([[0.0, 9.0], [2.0, 0.0]]))
+    assert result["outside"].tolist() == [False, True]
+    assert result["outside"].dtype == bool
+    assert "outside" not in columns(np.zeros((2, 2)), guard=None)  # an older model
+
+
+def random_regions(n_rows, pieces, seed):
+    """Return regions of 1 to all pieces, ascending, NaN where there are no more."""
+    rng = np.random.default_rng(seed)
+    regions = np.sort(rng.normal(size=(n_rows, 2, 2 * pieces))).reshape(n_rows, 2, pieces, 2)
+    counts = rng.integers(1, pieces + 1, size=(n_rows, 2, 1))
+    regions[np.arange(pieces) >= counts] = np.nan
+    return regions
+
+
+def joined_one_by_one(region, most):
+    """Join the two pieces with the smallest gap until there are few enough."""
+    pieces = [list(piece) for piece in region if not np.isnan(piece[0])]
+    while len(pieces) > most:
+        gaps = [after[0] - before[1] for before, after in itertools.pairwise(pieces)]
+        at = int(np.argmin(gaps))
+        pieces[at : at + 2] = [[pieces[at][0], pieces[at + 1][1]]]
+    return pieces
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 8])
+def test_joined_regions_contain_the_original(most):
+    regions = random_regions(40, 7, most)
+    joined = predictions.join_pieces(regions, most)
+    assert joined.shape == (40, 2, min(most, 7), 2)
+    for before, after in zip(regions.reshape(-1, 7, 2), joined.reshape(80, -1, 2), strict=True):
+        known = after[~np.isnan(after[:, 0])]
+        np.testing.assert_array_equal(known, joined_one_by_one(before, most))
+        np.testing.assert_array_equal(known, after[: len(known)])  # NaN comes last
+        assert np.all(np.diff(known.ravel()) > 0)
+        for lower, upper in before[~np.isnan(before[:, 0])]:
+            assert np.any((known[:, 0] <= lower) & (upper <= known[:, 1]))
 
 
 def test_a_batch_without_complete_rows_has_the_same_columns():

@@ -1,5 +1,6 @@
 """The page about a model: complete, self-contained, escaped, described in words, interactive."""
 
+import copy
 import html
 import html.parser
 import json
@@ -15,7 +16,8 @@ import pytest
 from ngem import MDNRegressor
 from ngem.estimator.schema import Column, Schema
 from ngem.tables.encode import Rows
-from ngem.tables.report import densities, make_report
+from ngem.tables.report import densities, make_report, pictures
+from ngem.tables.report import page as page_module
 from ngem.tables.report.page import importances
 
 pytestmark = pytest.mark.trains
@@ -49,17 +51,27 @@ SCHEMA = Schema(
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    """A model and the rows to judge it by: only the first two columns matter."""
+def standard_promotion():
+    """Let threads promote dtypes while a model is set up, before the mark takes effect."""
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture(scope="module")
+def fitted(standard_promotion):
+    """A model and the rows to judge it by: the first two columns matter most, then the kind."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 6))
     x[:, 2:4] = np.eye(2)[rng.integers(0, 2, 60)]
     x[:, 4] = np.arange(60) == 7  # the same in nearly all rows
     x[:, 5] = rng.integers(0, 2, 60)
-    y = np.stack([3 * x[:, 0], x[:, 1] + 3e7], axis=1) + 0.1 * rng.normal(size=(60, 2))
+    up = 3 * x[:, 0] + 0.5 * x[:, 2]
+    y = np.stack([up, x[:, 1] + 3e7], axis=1) + 0.1 * rng.normal(size=(60, 2))
     x[5, 0] = np.nan
     model = MDNRegressor(
         n_components=2,
+        n_members=2,
         hidden_sizes=(8,),
         batch_size=16,
         max_epochs=60,
@@ -67,8 +79,7 @@ def fitted():
         missing="impute",
         random_state=0,
     )
-    with jax.numpy_dtype_promotion("standard"):
-        model.fit(x, y)
+    model.fit(x, y)
     return model, Rows(x, y, np.arange(60) + 1, np.ones(60, bool), pl.DataFrame())
 
 
@@ -101,6 +112,29 @@ def test_without_a_number_that_varies_no_density_is_drawn(fitted):
     assert densities.density_sliders(model, constant, SCHEMA, order, 0) == []
 
 
+def test_weights_are_those_of_ranks_and_kinds(fitted):
+    model, rows = fitted
+    network = model.model_.network
+    weights = np.asarray(model.model_.mixture(rows.x).weights)
+    assert weights.shape == (60, 2 * 2 + 3)  # two networks of two components, and the guard
+    alt = pictures.component_weights(network, weights).alt
+    each = weights[:, :4].reshape(60, 2, 2)
+    heaviest, other = each.max(axis=-1).sum(axis=1).mean(), each.min(axis=-1).sum(axis=1).mean()
+    assert f"component 1: {heaviest:.2g}, component 2: {other:.2g}, linear model: " in alt
+    assert f"wide, 4 std: {weights[:, 6].mean():.2g}." in alt
+
+
+def test_one_network_does_not_show_its_own_uncertainty(fitted):
+    model, rows = fitted
+    one = copy.copy(model)
+    one.model_ = model.model_.member(0)
+    assert page_module._uncertainty(one, rows.x, "far", 1, rows.y[:, 1]) is None
+    both = page_module._uncertainty(model, rows.x, "far", 1, rows.y[:, 1])
+    noise, of_model = np.sqrt(model.predict_uncertainty(rows.x, 1)[:2])[..., 1]
+    assert f"would not remove, {noise.mean():.3g} on average" in both.alt
+    assert f"would remove, {of_model.mean():.3g} on average" in both.alt
+
+
 def test_a_single_number_has_one_picture_and_no_slider(fitted):
     model, rows = fitted
     x = np.zeros_like(rows.x)
@@ -115,10 +149,11 @@ def test_a_single_number_has_one_picture_and_no_slider(fitted):
 def test_the_page_is_complete_and_self_contained(page):
     read = Reader(page)
     pictures = read.all("img")
-    # Training, importance, components; for two targets two sliders, intervals and calibration.
+    # Training, importance, components; for two targets two sliders, intervals, uncertainty and
+    # calibration.
     frames = [len(json.loads(attrs["data-labels"])) for attrs in read.all("div") if len(attrs) == 2]
     assert frames == [2] * 4
-    assert len(pictures) == 3 + sum(frames) + 2 * (1 + 2)
+    assert len(pictures) == 3 + sum(frames) + 2 * (2 + 2)
     sources = read.all("source")
     for attrs in [*pictures, *sources]:
         assert (attrs.get("src") or attrs["srcset"]).startswith("data:image/png;base64,")
@@ -129,6 +164,8 @@ def test_the_page_is_complete_and_self_contained(page):
     descriptions = " ".join(attrs["alt"] for attrs in pictures)
     assert "brighter means" in descriptions
     assert "below the diagonal the model is overconfident" in descriptions
+    assert "2 networks, kept at epoch" in descriptions
+    assert "which more data would remove" in descriptions
     assert not read.all("link")
     assert all("src" not in attrs for attrs in read.all("script"))
     assert [attrs["scope"] for attrs in read.all("th")].count("col") == 2 + 5 + 6
@@ -137,6 +174,7 @@ def test_the_page_is_complete_and_self_contained(page):
     assert words.count("<main>") == 1
     assert "kind = x" in words
     assert "nan" not in words.lower()
+    assert "outside the range of the training rows</th><td>0<" in words
 
 
 def test_every_text_is_escaped(page):

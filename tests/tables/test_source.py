@@ -33,7 +33,8 @@ def test_one_row_is_refused(tmp_path):
 
 def test_the_command_names_every_choice(tmp_path):
     source = Source(tmp_path / "a b.csv", "y,z", exclude="id", max_rows=9, seed=4)
-    words = shlex.split(source.command(MDNRegressor(3, hidden_sizes=(8, 4), max_epochs=7)))
+    estimator = MDNRegressor(3, n_members=2, hidden_sizes=(8, 4), max_epochs=7)
+    words = shlex.split(source.command(estimator))
     assert words[:3] == ["ngem", "fit", str(tmp_path / "a b.csv")]
     options = dict(zip(words[3::2], words[4::2], strict=True))
     assert options.pop("--family", "gaussian") == "gaussian"
@@ -43,6 +44,7 @@ def test_the_command_names_every_choice(tmp_path):
         "--missing": "error",
         "--max-rows": "9",
         "--validation-fraction": "0.1",
+        "--members": "2",
         "--components": "3",
         "--hidden": "8,4",
         "--covariance": "diag",

@@ -10,16 +10,20 @@ from ngem.tables import tune
 from ngem.training import FitError, Progress
 
 
-def trial_of(curves, seconds=0.0):
-    """Return a fit that plays back one curve of validation NLL for each trial."""
+def trial_of(curves, seconds=0.0, kept=1.0):
+    """Return a fit that plays back one curve of validation NLL for each trial.
+
+    The model that it returns has `kept` times the last value.
+    """
     curves = iter(curves)
 
     def fit(settings, callbacks):
-        for epoch, nll in enumerate(next(curves)):
+        curve = next(curves)
+        for epoch, nll in enumerate(curve):
             time.sleep(seconds)
             for callback in callbacks:
                 callback(Progress(epoch + 1, 8, nll, nll, nll, 0, 0.0))
-        return MDNRegressor(**settings)
+        return MDNRegressor(**settings), kept * curve[-1]
 
     return fit
 
@@ -59,6 +63,13 @@ def test_the_first_trial_has_the_default_settings():
     assert second.settings["hidden_sizes"][0] in tune.WIDTHS
     ratio = second.settings["learning_rate"] / first.settings["learning_rate"]
     assert tune.RATE_FACTORS[0] <= ratio <= tune.RATE_FACTORS[1]
+
+
+def test_complete_trials_are_compared_by_the_models_they_end_with():
+    curves = [falling(1.0), falling(0.5)]
+    best, trials = search(trial_of(curves, kept=-1.0), "2")
+    assert [trial.nll for trial in trials] == [-1.0, -0.5]
+    assert best.learning_rate == trials[0].settings["learning_rate"]
 
 
 def test_the_search_ends_in_time():

@@ -47,6 +47,11 @@ def test_predictions_stay_in_line_with_kept_columns():
     assert frame.to_dict(as_series=False) == {"id": ["a", "b", "c"], "mean": [1.0, None, 3.0]}
     alone = with_predictions(rows._replace(kept=pl.DataFrame()), {"mean": np.array([1.0, 3.0])})
     assert alone.to_dict(as_series=False) == {"mean": [1.0, None, 3.0]}
+    marked = with_predictions(rows, {"outside": np.array([True, False])})["outside"]
+    assert marked.to_list() == [True, None, False]
+    gaps = rows._replace(complete=np.zeros(3, bool))
+    none = with_predictions(gaps, {"outside": np.zeros(0, bool)})
+    assert none["outside"].dtype == marked.dtype == pl.Boolean  # batches must agree
     with pytest.raises(TableError, match="a name that no prediction has, got 'id'"):
         with_predictions(rows, {"id": np.zeros(2)})
 

@@ -20,7 +20,7 @@ import scipy.stats
 
 from ngem import training
 from ngem._files import FileError
-from ngem.nn import MixtureNetwork, mixture_mlp
+from ngem.nn import MixtureNetwork, apply, mixture_mlp
 from ngem.objectives import (
     ANNEALED,
     DEFAULT,
@@ -31,10 +31,12 @@ from ngem.objectives import (
     AbstractLoss,
     Schedule,
 )
+from ngem.optimizers import DEFAULT_LEARNING_RATES
 from ngem.training import Data, FitError, Plan, fit, fit_many, shuffled
 from ngem.training.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 from ngem.training.checkpoints import Checkpoint
 from ngem.training.plan import make_hyper
+from ngem.training.step import stopping_loss
 
 pytestmark = pytest.mark.trains
 
@@ -153,7 +155,7 @@ def test_every_row_counts_once_an_epoch():
     data = sine(70)
     still = {"learning_rate": 0.0, "max_epochs": 1}
     losses = [run(Plan(batch_size=size), data=data, **still).history.train[0] for size in (32, 1)]
-    expected = -float(jnp.mean(training.apply(network(), data.x).log_prob(data.y)))
+    expected = -float(jnp.mean(apply(network(), data.x).log_prob(data.y)))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
@@ -177,8 +179,8 @@ def test_early_stopping_restores_the_best_weights():
     n_epochs = len(result.history.validation)
     assert n_epochs == result.best_epoch + 6 < 2000
     assert result.best_epoch == np.argmin(result.history.validation)
-    nll = -float(jnp.mean(training.apply(result.network, held_out.x).log_prob(held_out.y)))
-    assert nll == pytest.approx(result.history.validation.min(), rel=1e-5)
+    kept = result.history.validation[result.best_epoch]
+    assert kept == pytest.approx(float(stopping_loss(result.network, held_out)), rel=1e-5)
 
 
 def test_cosine_ends_with_no_step_and_warmup_begins_with_none():
@@ -192,17 +194,111 @@ def test_cosine_ends_with_no_step_and_warmup_begins_with_none():
 
 def test_power_follows_its_schedule():
     hyper = make_hyper(Plan(power=(1.0, 0.2, 0.5)), None, None, 1, np.float32)
-    power = [float(hyper.power_at(jnp.asarray(t))) for t in (0.0, 0.25, 0.5, 1.0)]
+    going, ended = jnp.zeros((), bool), jnp.ones((), bool)
+    power = [float(hyper.power_at(jnp.asarray(t), going)) for t in (0.0, 0.25, 0.5, 1.0)]
     np.testing.assert_allclose(power, [1.0, 0.6, 0.2, 0.2], rtol=1e-6)
+    assert float(hyper.power_at(jnp.asarray(0.1), ended)) == pytest.approx(0.2)
     constant = make_hyper(Plan(power=None), None, None, 1, np.float32)
-    assert constant.power_at(jnp.asarray(0.3)) is None
+    assert constant.power_at(jnp.asarray(0.3), going) is None
+
+
+@pytest.mark.parametrize(
+    ("relative", "fraction"), [(None, 0.1), (1.0, 0.1), (4.0, 0.025), (0.5, 0.2), (0.01, 0.5)]
+)
+def test_the_schedule_takes_longer_at_low_rates(relative, fraction):
+    rate = None if relative is None else relative * DEFAULT_LEARNING_RATES["adam"]
+    hyper = make_hyper(Plan(), rate, None, 1, np.float32)
+    np.testing.assert_allclose(hyper.power, [0.5, 0.0, fraction], rtol=1e-6)
+    # Numbers of the user's own are taken as they are.
+    hyper = make_hyper(Plan(power=(0.5, 0.0, 0.3)), rate, None, 1, np.float32)
+    np.testing.assert_allclose(hyper.power, [0.5, 0.0, 0.3], rtol=1e-6)
+
+
+def strengths(monkeypatch, **settings):
+    """Return the result of a run, and whether the schedule had ended before each epoch."""
+    ended, epoch = [], training.loop._epoch
+
+    def watched(run, state):
+        jax.debug.callback(lambda flag: ended.append(bool(flag)), state.annealed, ordered=True)
+        return epoch(run, state)
+
+    monkeypatch.setattr(training.loop, "_epoch", watched)
+    result = run(**settings)
+    jax.effects_barrier()
+    return result, ended
+
+
+@pytest.mark.parametrize("patience", [4, 40, None])
+def test_the_kept_parameters_were_trained_at_the_last_strength(monkeypatch, patience):
+    """Whether the schedule ends by the clock or because held-out rows stop improving."""
+    plan = Plan(batch_size=8, patience=patience, power=(0.5, 0.0, 0.5), max_skipped=49)
+    held_out = sine(50, seed=1)
+    result, ended = strengths(
+        monkeypatch,
+        plan=plan,
+        data=sine(16),
+        validation=held_out,
+        max_epochs=60,
+        learning_rate=3e-2,
+    )
+    first = ended.index(True)
+    assert not any(ended[:first])
+    assert all(ended[first:])
+    assert first == 30 if patience is None else first <= 30
+    assert result.best_epoch >= first
+    later = result.history.validation[first:]
+    assert result.best_epoch == first + np.argmin(later)
+    kept = float(stopping_loss(result.network, held_out))
+    assert kept == pytest.approx(later.min(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("epoch", "ends", "goes_back"), [(9, False, False), (10, True, True), (50, True, False)])
+def test_the_schedule_ends_by_a_stall_or_by_the_clock(epoch, ends, goes_back):
+    """A quarter of the patience after the best epoch, 8, or after half of 100 epochs."""
+    plan, net = Plan(patience=8, power=(0.5, 0.0, 0.5)), network()
+    fixed = training.loop._make_run(net, sine(), plan, sine(50), None, None, 100)
+    state = training.initial_state(net, fixed.plan, jax.random.key(0))
+    state = state._replace(
+        best=jax.tree.map(jnp.zeros_like, state.params),
+        best_loss=jnp.asarray(1.5, jnp.float32),
+        best_epoch=jnp.asarray(epoch - 3 if epoch == 10 else epoch - 1),
+        epoch=jnp.asarray(epoch),
+    )
+    after = training.loop._anneal(fixed, state)
+    expected = state.best if goes_back else state.params
+    assert eqx.tree_equal(after.params, expected)
+    assert bool(after.annealed) == ends
+    assert float(after.best_loss) == (np.inf if ends else 1.5)
+    assert eqx.tree_equal(training.loop._anneal(fixed, after).params, after.params)
+
+
+@pytest.mark.parametrize("size", [10.0, 1e3, 1e6])
+def test_one_outlier_among_the_held_out_rows_says_little(size):
+    held_out = sine(50, seed=1)
+    outlier = held_out._replace(y=held_out.y.at[7].set(size))
+    rest = jnp.arange(50) != 7
+    without = Data(held_out.x[rest], held_out.y[rest])
+    nets = [run(max_epochs=epochs).network for epochs in (1, 20)]
+    change, expected = (
+        [float(stopping_loss(net, rows)) for net in nets] for rows in (outlier, without)
+    )
+    assert change[1] - change[0] == pytest.approx(49 / 50 * (expected[1] - expected[0]), abs=0.01)
+
+
+def test_the_stopping_loss_is_that_of_the_density_with_a_tail():
+    rows, net = sine(50, seed=1), run(max_epochs=20).network
+    density = np.exp(np.asarray(apply(net, rows.x).log_prob(rows.y), np.float64))
+    tail = scipy.stats.cauchy.pdf(np.asarray(rows.y[:, 0], np.float64))
+    expected = -np.mean(np.log(0.99 * density + 0.01 * tail))
+    assert float(stopping_loss(net, rows)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_default_objective_brings_its_schedule():
     assert Plan().resolved_objective.schedule == Schedule()
     assert Plan().without_numbers().objective == ANNEALED
-    # Numbers equal to the default's are the default, whoever gives them.
-    assert Plan(power=(0.5, 0.0, 0.5)).resolved_objective == DEFAULT
+    # Numbers of the user's own change nothing else of the schedule, but do not follow the rate.
+    given = Plan(power=(0.5, 0.0, 0.1)).resolved_objective
+    assert given == dataclasses.replace(DEFAULT, schedule=Schedule(follows_rate=False))
     # A constant strength is taken as it is, even where it equals the default's first one.
     for constant in (NGEM(), NGEM(power=0.5), NGEM(power=1.0), NLL()):
         assert Plan(objective=constant).without_numbers().objective == constant

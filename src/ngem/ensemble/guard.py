@@ -15,7 +15,7 @@ from ..nn import WIDTHS, Guard
 from .weights import stacking_weights
 
 #: Rows added to each kind when its weight is learned: the linear model, then each wide density.
-_PRIOR = np.array([0.5, 0.5, 0.1])
+_PRIOR = np.array([1.0, 1.0, 0.1])
 
 #: Penalties of the linear model, from which leave-one-out errors choose.
 _PENALTIES = tuple(10.0**power for power in range(-3, 5))
@@ -39,7 +39,7 @@ class GuardFit(NamedTuple):
     """A guard, and what the held-out rows said.
 
     Attributes:
-        guard: The guard.
+        guard: The guard, or None without one.
         log_density: Log density of each held-out row under networks and guard together.
         networks: Mean of that log density.
         linear: The same for the linear model in place of the networks.
@@ -47,12 +47,23 @@ class GuardFit(NamedTuple):
         surprise: Probability that a held-out row comes from one of the widest densities.
     """
 
-    guard: Guard
+    guard: Guard | None
     log_density: Float[np.ndarray, " held_out"]
     networks: float
     linear: float
     gaussian: float
     surprise: Float[np.ndarray, " held_out"]
+
+    def without_guard(
+        self, log_density: Float[np.ndarray, " held_out"], counts: Float[np.ndarray, " held_out"]
+    ) -> "GuardFit":
+        """Return what the held-out rows say of the networks alone, which give them this density."""
+        return self._replace(
+            guard=None,
+            log_density=log_density,
+            networks=_mean(log_density, counts),
+            surprise=np.zeros_like(log_density),
+        )
 
 
 def fit_guard(

@@ -302,14 +302,16 @@ def _read_guard(
 ) -> Guard | None:
     if not settings["guard"]:
         return None
-    shapes = Guard.shapes(n_inputs, dim)
     guard = Guard(
-        **{name: _take(arrays, f"guard.{name}", shape, np.float32) for name, shape in shapes.items()}
+        **{
+            name: jnp.asarray(_take(arrays, f"guard.{name}", shape, np.float32))
+            for name, shape in Guard.shapes(n_inputs, dim).items()
+        }
     )
     _need(np.all(guard.noise > 0) and np.all(guard.widths > 0), "positive variances", guard)
     _need(np.all(guard.low <= guard.high), "ranges of features", guard)
     _need(np.all(guard.floor < guard.ceiling), "a range of targets", guard)
-    return jax.tree.map(jnp.asarray, guard)
+    return guard
 
 
 def _take(

@@ -21,7 +21,7 @@ from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
-from ..nn import Predictor, apply
+from ..nn import Predictor
 from .preprocessing import Inputs, Scaling
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
@@ -223,14 +223,14 @@ def _block_size(n_rows: int, numbers: int) -> int:
 
 @eqx.filter_jit
 def _mean(network: Predictor, x: Float[Array, "batch inputs"]) -> Array:
-    return apply(network, x).mean()
+    return jax.vmap(network)(x).mean()
 
 
 @eqx.filter_jit
 def _parameters(
     network: Predictor, x: Float[Array, "batch inputs"]
 ) -> tuple[Float[Array, "batch comp"], Params]:
-    mixture = apply(network, x)
+    mixture = jax.vmap(network)(x)
     return mixture.logits, mixture.components
 
 
@@ -238,7 +238,7 @@ def _parameters(
 def _log_prob(
     network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> Float[Array, " batch"]:
-    return apply(network, x).log_prob(y)
+    return jax.vmap(network)(x).log_prob(y)
 
 
 @eqx.filter_jit
@@ -246,7 +246,8 @@ def _usage(
     network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> tuple[Float[Array, "batch member"], Float[Array, "batch member comp"]]:
     mixtures = jax.vmap(network.each)(x)
-    return mixtures.weight_entropy(), mixtures.responsibilities(y[:, None])
+    of_each = jnp.broadcast_to(y[:, None], (*mixtures.batch_shape, y.shape[1]))
+    return mixtures.weight_entropy(), mixtures.responsibilities(of_each)
 
 
 @eqx.filter_jit
@@ -262,7 +263,10 @@ def _uncertainty(
     draws = members.sample(jax.random.fold_in(key, number[0]), (n_samples,))
     own = members.log_prob(draws)
     # The density of every member at the draws of each.
-    others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(draws[:, :, None])
+    shape = (n_samples, len(means), *draws.shape[1:])
+    others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(
+        jnp.broadcast_to(draws[:, :, None], shape)
+    )
     mean = jax.nn.logsumexp(others, axis=2) - jnp.log(jnp.asarray(len(means), means.dtype))
     noise_entropy = -jnp.mean(own, axis=(0, 1))
     information = jnp.maximum(jnp.mean(own - mean, axis=(0, 1)), 0.0)
@@ -291,14 +295,14 @@ def _quantiles(
 
 @eqx.filter_jit
 def _marginal_mixtures(network: Predictor, x: Float[Array, "batch inputs"]) -> Mixture:
-    return _marginals(apply(network, x))
+    return _marginals(jax.vmap(network)(x))
 
 
 @eqx.filter_jit
 def _highest_density(
     network: Predictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
-    return _marginals(apply(network, x)).interval(coverage, "hdr")
+    return _marginals(jax.vmap(network)(x)).interval(coverage, "hdr")
 
 
 @eqx.filter_jit
@@ -309,7 +313,7 @@ def _of_marginals(
     name: str,
 ) -> Float[Array, "batch dim"]:
     """Return what a method of one-dimensional mixtures gives for each target."""
-    return getattr(_marginals(apply(network, x)), name)(y[..., None])
+    return getattr(_marginals(jax.vmap(network)(x)), name)(y[..., None])
 
 
 @eqx.filter_jit
@@ -321,7 +325,7 @@ def _sampled_region_mass(
     key: PRNGKeyArray,
     n_samples: int,
 ) -> Float[Array, " batch"]:
-    mixture = apply(network, x)
+    mixture = jax.vmap(network)(x)
     draws = mixture.sample(jax.random.fold_in(key, number[0]), (n_samples,))
     higher = mixture.log_prob(draws) >= mixture.log_prob(y)[None]
     return jnp.mean(higher, axis=0, dtype=y.dtype)
@@ -336,7 +340,7 @@ def _sample(
     n_samples: int,
 ) -> Float[Array, "batch draws dim"]:
     # One key for each block, from the number of its first row: a key for each row compiles slowly.
-    draws = apply(network, x).sample(jax.random.fold_in(key, number[0]), (n_samples,))
+    draws = jax.vmap(network)(x).sample(jax.random.fold_in(key, number[0]), (n_samples,))
     return jnp.moveaxis(draws, 0, 1)
 
 

@@ -216,9 +216,7 @@ class MDNRegressor(DensityRegressor):
         other = None if watched is None else as_data(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
         judged = _judge(settings, rows, held_out, other, members)
-        network = average(
-            [member.result.network for member in members], judged.guard if self.guard else None
-        )
+        network = average([member.result.network for member in members], judged.guard)
         model = Model(network, inputs, targets)
         self._keep_log_densities(np.shape(X)[0], judged.log_density - targets.log_volume)
         return self._keep(
@@ -385,18 +383,16 @@ def _judge(
     members: Sequence[Member],
 ) -> GuardFit:
     """Return the guard beside the members, and what held-out rows say of all together."""
-    densities = [member.log_density for member in members]
+    densities, train = [member.log_density for member in members], _counted(rows)
     if watched is None:
-        return fit_guard(
-            parameters.family(settings),
-            _counted(rows),
-            np.concatenate(held_out),
-            np.concatenate(densities),
-        )
-    average_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(members))
-    return fit_guard(
-        parameters.family(settings), _counted(rows), _counted(watched), average_density
-    )
+        judged_by = np.concatenate(held_out)
+        counts, log_density = train.counts[judged_by], np.concatenate(densities)
+    else:
+        judged_by = _counted(watched)
+        counts = judged_by.counts
+        log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(members))
+    judged = fit_guard(parameters.family(settings), train, judged_by, log_density)
+    return judged if settings["guard"] else judged.without_guard(log_density, counts)
 
 
 def _counted(rows: Data) -> Rows:

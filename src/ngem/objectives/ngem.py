@@ -62,7 +62,8 @@ class NGEM(AbstractLikelihood):
         schedule = self.schedule
         if schedule is None or end > 0:
             schedule = Schedule(coordinates=self.coordinates, flattening=self.flattening)
-        schedule = replace(schedule, start=start, end=end, fraction=fraction)
+        numbers = {"start": start, "end": end, "fraction": fraction}
+        schedule = replace(schedule, follows_rate=False, **numbers)
         return replace(self, schedule=schedule)
 
     def without_schedule(self) -> "NGEM":

@@ -33,10 +33,7 @@ def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Outp
     schema, rows, facts = source.load()
     output.text(messages.table_text(source.path, facts))
     started = time.perf_counter()
-    try:
-        _train(estimator, source, schema, rows)
-    except FitError as error:
-        raise TableError(f"{error} Or try a lower --learning-rate.") from error
+    _train_or_explain(estimator, source, schema, rows)
     seconds = time.perf_counter() - started
     result = {
         **facts,
@@ -54,7 +51,11 @@ def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Outp
 def tune(
     source: Source, settings: dict[str, Any], budget: str, out: Path | None, output: Output
 ) -> None:
-    """Choose components, width and learning rate by validation likelihood; write the best model."""
+    """Choose components, width and learning rate by validation likelihood; write the best model.
+
+    Trials are single networks, which train fast. The best settings are then fitted once more, with
+    all members.
+    """
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path)
     _new_estimator(source, settings, output)  # refuses settings that no trial could use
@@ -62,8 +63,8 @@ def tune(
     output.text(messages.table_text(source.path, facts))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
 
-    def fit_trial(chosen: dict[str, Any], callbacks: list[Callable]) -> MDNRegressor:
-        settings_of_trial = {**settings, **chosen, "callbacks": callbacks}
+    def fit_trial(chosen: dict[str, Any], callbacks: list[Callable]) -> tuple[MDNRegressor, float]:
+        settings_of_trial = {**settings, **chosen, "n_members": 1, "callbacks": callbacks}
         estimator = _new_estimator(source, settings_of_trial, output)
         _train(estimator, source, schema, rows)
         if not estimator.diagnostics_["validation_rows"]:
@@ -71,7 +72,8 @@ def tune(
                 f"tuning must have validation rows, got {len(rows.x)} rows, too few to hold some "
                 "out; use `ngem fit`."
             )
-        return estimator
+        nll = -float(np.nanmean(estimator.oof_log_prob_))
+        return estimator, nll - estimator.diagnostics_["nll_offset"]
 
     started = time.perf_counter()
     best, trials = tuning.search(
@@ -82,6 +84,11 @@ def tune(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
         ),
     )
+    if settings["n_members"] > 1:
+        chosen = {name: getattr(best, name) for name in trials[0].settings}
+        best = _new_estimator(source, {**settings, **chosen}, output)
+        output.text(f"Last fit: {messages.settings_text(chosen)}, {best.n_members} networks")
+        _train_or_explain(best, source, schema, rows)
     result = {
         **facts,
         **judge(best, rows, schema.targets),
@@ -91,7 +98,7 @@ def tune(
     }
     best.save(out)
     output.text(messages.summary_text(result))
-    output.text("These rows also chose the settings: expect slightly worse scores on new rows.")
+    output.text(messages.tuned_text(result))
     output.text(f"Model written to {out}")
     output.json(result)
 
@@ -172,31 +179,54 @@ def report(
 def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:
     """Return plain numbers about a fit to these rows: scores, gains and components.
 
-    The scores are those of the validation rows, or of all rows if the fit held none out.
+    The scores are those of held-out rows, each by a member that has not seen it, or of all rows if
+    the fit held none out.
     """
     held_out, facts = estimator.validation_rows_, estimator.diagnostics_
     assert held_out is not None, "a loaded estimator does not know its validation rows"
-    judged = held_out if len(held_out) else np.arange(len(rows.x))
-    row_scores = scores.score_rows(estimator.model_, rows.x[judged], rows.y[judged])
+    members = len(estimator.best_epoch_)
     return {
         "training_rows": facts["training_rows"],
-        "validation_rows": facts["validation_rows"],
-        "judged_by": "validation" if len(held_out) else "training",
-        "scores": scores.summarize(row_scores, estimator.model_, targets),
+        "validation_rows": len(held_out),
+        "members": members,
+        "judged_by": ("validation" if members == 1 else "folds") if len(held_out) else "training",
+        "scores": scores.summarize(_honest_scores(estimator, rows), estimator.model_, targets),
         "gain_over_gaussian": facts["gain_over_gaussian"],
         "gain_over_least_squares": facts["gain_over_linear"],
+        "outlier_rows": rows.numbers[facts["outlier_rows"]].tolist(),
         "components": int(estimator.n_components),
         "effective_components": facts["effective_components"],
         "dead_components": facts["dead_components"],
         "epochs": estimator.n_iter_,
-        "best_epoch": estimator.best_epoch_ + 1,
+        "best_epochs": (estimator.best_epoch_ + 1).tolist(),
     }
+
+
+def _honest_scores(estimator: MDNRegressor, rows: Rows) -> scores.RowScores:
+    """Return the scores of each held-out row once, or of all rows if none were held out."""
+    parts, seen = [], np.zeros(len(rows.x), bool)
+    for fold, model in estimator.held_out_models():
+        new = fold[~seen[fold]]  # a few rows are in two folds
+        seen[new] = True
+        part = scores.score_rows(model, rows.x[new], rows.y[new])
+        # The member alone has not seen these rows. For this density the linear model beside it has
+        # left each of them out as well.
+        parts.append(part._replace(nll=-estimator.oof_log_prob_[new]))
+    return scores.join(parts) if parts else scores.score_rows(estimator.model_, rows.x, rows.y)
 
 
 def _train(estimator: MDNRegressor, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table, and record in it what the columns hold."""
     estimator.fit(rows.x, rows.y[:, 0] if rows.y.shape[1] == 1 else rows.y)
     estimator.table_ = schema._replace(command=source.command(estimator))
+
+
+def _train_or_explain(estimator: MDNRegressor, source: Source, schema: Schema, rows: Rows) -> None:
+    """Fit an estimator to a table; training that diverges is an error with advice."""
+    try:
+        _train(estimator, source, schema, rows)
+    except FitError as error:
+        raise TableError(f"{error} Or try a lower --learning-rate.") from error
 
 
 def _load_model(path: Path, missing: str | None) -> tuple[MDNRegressor, Schema]:

@@ -1,12 +1,15 @@
 """The text that commands print about tables, fits, trials and scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import tune as tuning
 
 _KINDS = {"number": "numeric", "boolean": "true or false", "category": "categorical"}
+
+#: Outlier rows that are named.
+_NAMED = 5
 
 
 def table_text(path: Path, facts: dict[str, Any]) -> str:
@@ -27,16 +30,26 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
 
 def training_text(result: dict[str, Any]) -> str:
     """Return how the rows were split, and how the training went."""
-    validation = f"{result['validation_rows']:,} for validation"
-    kept = f"kept epoch {result['best_epoch']:,}, the best on the validation rows"
-    if not result["validation_rows"]:
-        validation = "none for validation, because there are too few"
+    rows, networks = result["training_rows"], result["members"]
+    first, last = min(result["best_epochs"]), max(result["best_epochs"])
+    if result["judged_by"] == "folds":
+        split = f"{rows:,} rows in {networks} folds; each network holds one fold out"
+        kept = f"{_kept(first, last)}, each the best on its own fold"
+    elif result["judged_by"] == "validation":
+        split = f"{rows:,} rows for training, {result['validation_rows']:,} for validation"
+        kept = f"{_kept(first, last)}, the best on the validation rows"
+    else:
+        split = f"{rows:,} rows for training, none for validation, because there are too few"
         kept = "kept the last epoch"
+    trained = f"{networks} networks, at most " if networks > 1 else ""
     return (
-        f"Split:    {result['training_rows']:,} rows for training, {validation} "
-        f"(seed {result['seed']})\n"
-        f"Training: {result['epochs']:,} epochs in {result['seconds']:.1f} s; {kept}"
+        f"Split:    {split} (seed {result['seed']})\n"
+        f"Training: {trained}{result['epochs']:,} epochs in {result['seconds']:.1f} s; {kept}"
     )
+
+
+def _kept(first: int, last: int) -> str:
+    return f"kept epoch {first:,}" if first == last else f"kept epochs {first:,} to {last:,}"
 
 
 def summary_text(result: dict[str, Any]) -> str:
@@ -62,21 +75,40 @@ def predicted_text(rows: int, empty: int, out: Path | None) -> str:
     return f"Predictions for {rows:,} rows{gaps} written to {out or 'standard output'}"
 
 
+def settings_text(settings: dict[str, Any]) -> str:
+    """Return the settings that a trial chooses."""
+    components, sizes, rate = settings.values()
+    return f"components {components}, width {sizes[0]}, learning rate {rate:.2g}"
+
+
+def tuned_text(result: dict[str, Any]) -> str:
+    """Return what the scores after a search mean."""
+    if result["judged_by"] == "folds":
+        return (
+            "The trials were single networks, compared on some of these rows. The scores are those "
+            "of the last fit, and slightly too good: expect slightly worse ones on new rows."
+        )
+    return "These rows also chose the settings: expect slightly worse scores on new rows."
+
+
 def trial_text(
     trial: tuning.Trial, best: tuning.Trial, seconds: float, budget: tuning.Budget
 ) -> str:
     """Return the settings and the score of one trial, and the best score so far."""
     score = f"NLL {trial.nll:.3f}" if trial.ended == "complete" else f"stopped: {trial.ended}"
-    components, sizes, rate = trial.settings.values()
     return (
-        f"{budget.progress(trial.number, seconds)}: components {components}, width {sizes[0]}, "
-        f"learning rate {rate:.2g}: {score}; best so far {best.nll:.3f} (trial {best.number})"
+        f"{budget.progress(trial.number, seconds)}: {settings_text(trial.settings)}: {score}; best "
+        f"so far {best.nll:.3f} (trial {best.number})"
     )
 
 
 def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
     scores = result["scores"]
-    yield f"\nOn the {scores['rows']:,} {result['judged_by']} rows:"
+    judged = f"{result['judged_by']} rows:"
+    if result["judged_by"] == "folds":
+        folds = f"held-out rows of {result['members']} folds"
+        judged = f"{folds}, each by a network that had not seen it:"
+    yield f"\nOn the {scores['rows']:,} {judged}"
     yield from _score_lines(scores)
     gains = (("one Gaussian for all rows", "gaussian"), ("linear least squares", "least_squares"))
     for label, name in gains:
@@ -84,7 +116,29 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
         yield f"  gain over {label}: {'unknown' if gain is None else f'{gain:.3f} nat per row'}"
     effective, unused = result["effective_components"], len(result["dead_components"])
     in_use = "" if effective is None else f"{effective:.1f} effective, "
-    yield f"  components: {result['components']}, {in_use}{unused} unused"
+    components, members = result["components"], result["members"]
+    if members == 1:
+        yield f"  components: {components}, {in_use}{unused} unused"
+    else:
+        of_all = f"{unused} of {components * members} unused"
+        yield f"  components of each network: {components}, {in_use}{of_all}"
+    if result["outlier_rows"]:
+        yield f"  {_outlier_text(result['outlier_rows'])}"
+
+
+def _outlier_text(rows: Sequence[int]) -> str:
+    """Return which held-out rows surprise the model."""
+    names = ", ".join(map(str, rows[:_NAMED]))
+    if len(rows) == 1:
+        return (
+            f"outliers: 1 row, number {names}. It is far from what the model and similar rows "
+            "expect. It did not decide when training stopped."
+        )
+    first = "the first are " if len(rows) > _NAMED else ""
+    return (
+        f"outliers: {len(rows):,} rows, {first}numbers {names}. They are far from what the model "
+        "and similar rows expect. They did not decide when training stopped."
+    )
 
 
 def _score_lines(scores: dict[str, Any]) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""The columns that `ngem predict` writes: mean, quantiles, intervals and samples of each target."""
+"""The columns that `ngem predict` writes for each target, and which rows are outside."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from .._errors import check_choice, check_fraction
 from ..estimator.prediction import Model
@@ -41,7 +42,10 @@ def read_wanted(quantiles: str, interval: float | None, kind: str, samples: int)
 def prediction_columns(
     model: Model, targets: Sequence[str], x: np.ndarray, wanted: Wanted, key: jax.Array
 ) -> dict[str, np.ndarray]:
-    """Return the columns for complete rows, target by target."""
+    """Return the columns for complete rows, target by target, and whether each row is outside.
+
+    Outside means that some feature lies beyond the range of the training rows.
+    """
     # A batch in which every row has gaps has the same columns; predict for one row of zeros.
     rows = x if len(x) else np.zeros((1, x.shape[1]))
     blocks = [(["mean"], model.mean(rows)[:, None])]
@@ -53,17 +57,47 @@ def prediction_columns(
     if wanted.samples:
         names = [f"sample{number + 1}" for number in range(wanted.samples)]
         blocks.append((names, model.sample(rows, wanted.samples, key)))
-    return {
+    columns = {
         f"{target}_{name}": values[: len(x), index, column]
         for column, target in enumerate(targets)
         for names, values in blocks
         for index, name in enumerate(names)
     }
+    if model.network.guard is None:  # the model is older, and does not know the range
+        return columns
+    return {**columns, "outside": model.distance(rows)[: len(x)] > 0}
+
+
+def join_pieces(
+    regions: Float[np.ndarray, "*batch pieces 2"], most: int
+) -> Float[np.ndarray, "*batch fewer 2"]:
+    """Return regions of at most so many pieces, each of which contains the region it replaces.
+
+    Of a region with more pieces, those with the smallest gaps between them are joined.
+
+    Args:
+        regions: Lower and upper ends of the pieces, ascending, NaN where there are no more.
+        most: Largest number of pieces.
+    """
+    lower, upper = regions[..., 0], regions[..., 1]
+    gaps = lower[..., 1:] - upper[..., :-1]
+    widest_first = np.argsort(-gaps, axis=-1, kind="stable")  # NaN comes last, here and below
+    stays = (np.argsort(widest_first, axis=-1) < most - 1) & ~np.isnan(gaps)
+    begins = np.where(stays, lower[..., 1:], np.nan)
+    ends = np.where(stays, upper[..., :-1], np.nan)
+    last = np.fmax.reduce(upper, axis=-1, keepdims=True)
+    sides = [lower[..., :1], begins], [ends, last]
+    joined = [np.sort(np.concatenate(side, axis=-1), axis=-1) for side in sides]
+    return np.stack(joined, axis=-1)[..., :most, :]
 
 
 def _interval(model: Model, x: np.ndarray, level: float, kind: str) -> tuple[list[str], np.ndarray]:
-    """Return names and values of the ends of each row's region, NaN where it has fewer pieces."""
-    regions = model.interval(x, level, kind)
+    """Return names and values of the ends of each row's region, NaN where it has fewer pieces.
+
+    A region has at most as many pieces as one network has components: several networks with a few
+    more would make many columns that are nearly always empty.
+    """
+    regions = join_pieces(model.interval(x, level, kind), model.network.members.n_components)
     pieces = regions.shape[2]
     ends = regions.reshape(*regions.shape[:2], 2 * pieces).swapaxes(1, 2)
     numbers = [""] if kind == "equal-tailed" else [f"_{piece + 1}" for piece in range(pieces)]

@@ -25,7 +25,7 @@ class Source:
         categorical: Numeric columns to treat as categories.
         missing: "error", "drop" or "impute".
         max_rows: Rows to take at most, sampled at random.
-        validation_fraction: Fraction of the rows to hold out.
+        validation_fraction: Fraction of the rows that a single network holds out.
         seed: Seed of the sample of rows, of the split and of training.
     """
 
@@ -79,6 +79,7 @@ class Source:
             "missing": self.missing,
             "max-rows": self.max_rows,
             "validation-fraction": self.validation_fraction,
+            "members": estimator.n_members,
             "components": estimator.n_components,
             "hidden": ",".join(map(str, estimator.hidden_sizes)),
             "family": estimator.family,

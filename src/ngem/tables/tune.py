@@ -22,6 +22,9 @@ _GRACE, _ENOUGH = 0.25, 2
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
+#: Takes settings and callbacks; returns a fitted estimator and its NLL on validation rows.
+Fit = Callable[[dict[str, Any], list[Callable]], tuple[MDNRegressor, float]]
+
 
 class Budget(NamedTuple):
     """Limit of a search: seconds or a number of trials; the other one is None."""
@@ -49,7 +52,8 @@ class Trial(NamedTuple):
     Attributes:
         number: Number of the trial, from 1.
         settings: Parameters of the estimator.
-        nll: Best validation NLL in standardized units; of a stopped trial, until then.
+        nll: NLL of the validation rows in standardized units: that of the model, or of a stopped
+            trial the best of its epochs.
         ended: "complete", "hopeless", "out of time" or "diverged".
         curve: Best validation NLL so far, after each epoch that ran.
         max_epochs: Largest possible number of epochs.
@@ -83,7 +87,7 @@ def read_budget(text: str) -> Budget:
 
 
 def search(
-    fit: Callable[[dict[str, Any], list[Callable]], MDNRegressor],
+    fit: Fit,
     budget: Budget,
     *,
     seed: int,
@@ -97,7 +101,7 @@ def search(
     trials at the same epoch.
 
     Args:
-        fit: Takes settings and callbacks, returns a fitted estimator with validation rows.
+        fit: Fits one network; see `Fit`.
         budget: When to stop.
         seed: Seed of the settings to try.
         report: Called after each trial with this trial and the best one so far.
@@ -173,17 +177,18 @@ class _Watch:
 
 
 def _run(
-    fit: Callable[[dict[str, Any], list[Callable]], MDNRegressor],
+    fit: Fit,
     number: int,
     settings: dict[str, Any],
     watch: _Watch,
 ) -> tuple[MDNRegressor | None, Trial]:
-    estimator, ended = None, "complete"
+    estimator, nll, ended = None, np.nan, "complete"
     try:
-        estimator = fit(settings, [watch])
+        estimator, nll = fit(settings, [watch])
     except _Stopped as stop:
         ended = str(stop)
     except FitError:
         ended = "diverged"
-    nll = watch.curve[-1] if watch.curve else np.inf
+    if estimator is None:
+        nll = watch.curve[-1] if watch.curve else np.inf
     return estimator, Trial(number, settings, nll, ended, np.array(watch.curve), watch.max_epochs)

@@ -16,11 +16,9 @@ from .formats import SEPARATORS, TableError, check_suffix
 
 def with_predictions(rows: Rows, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
     """Return a frame of all rows: kept columns, then predictions, null for incomplete rows."""
-    predictions = {}
-    for name, values in columns.items():
-        column = np.full(len(rows.x), np.nan)
-        column[rows.complete] = values
-        predictions[name] = pl.Series(name, column).fill_nan(None)
+    predictions = {
+        name: _in_place(name, values, rows.complete) for name, values in columns.items()
+    }
     both = set(rows.kept.columns) & set(predictions)
     if both:
         raise TableError(
@@ -28,6 +26,14 @@ def with_predictions(rows: Rows, columns: Mapping[str, np.ndarray]) -> pl.DataFr
             "in the file, or leave it out of --keep."
         )
     return rows.kept.with_columns(**predictions) if rows.kept.width else pl.DataFrame(predictions)
+
+
+def _in_place(name: str, values: np.ndarray, is_complete: np.ndarray) -> pl.Series:
+    """Return numbers or truth values of the complete rows as a column of all rows."""
+    column = np.full(len(is_complete), np.nan)
+    column[is_complete] = values
+    series = pl.Series(name, column).fill_nan(None)
+    return series.cast(pl.Boolean) if values.dtype == bool else series
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 import csv
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +12,58 @@ from .state import Progress
 class ProgressBar:
     """Shows epochs, train and validation NLL and the time left, if there is a terminal.
 
-    The likelihoods are those of the standardized targets.
+    Each member has a line of its own, because several train at a time. The likelihoods are those of
+    the standardized targets.
     """
 
     def __init__(self, *, force: bool = False):
         self._bar: Any = None
-        self._task: Any = None
+        self._tasks: dict[int, Any] = {}
         self._shown = force or sys.stderr.isatty()
 
     def __call__(self, progress: Progress) -> None:
         if not self._shown:
             return
-        bar = self._bar or self._start(progress)
+        bar = self._bar = self._bar or _start_bar()
+        if progress.member not in self._tasks:
+            self._tasks[progress.member] = bar.add_task(
+                f"network {progress.member + 1}, epoch",
+                total=progress.max_epochs,
+                train="",
+                held_out="",
+            )
         bar.update(
-            self._task,
+            self._tasks[progress.member],
             completed=progress.epoch,
             train=f"{progress.train_nll:.3f}",
             held_out=f"{progress.validation_nll:.3f}",
         )
 
     def close(self) -> None:
-        """Stop the bar and release the terminal."""
+        """Stop the bar and release the terminal; the next fit starts another bar."""
         if self._bar is not None:
             self._bar.stop()
+        self._bar, self._tasks = None, {}
 
-    def _start(self, progress: Progress) -> Any:
-        from rich import progress as rich
-        from rich.console import Console
 
-        self._bar = rich.Progress(
-            rich.TextColumn("epoch"),
-            rich.MofNCompleteColumn(),
-            rich.BarColumn(),
-            rich.TextColumn("train {task.fields[train]} validation {task.fields[held_out]} nat"),
-            rich.TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task("", total=progress.max_epochs, train="", held_out="")
-        self._bar.start()
-        return self._bar
+def _start_bar() -> Any:
+    from rich import progress as rich
+    from rich.console import Console
+
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.MofNCompleteColumn(),
+        rich.BarColumn(),
+        rich.TextColumn("train {task.fields[train]} validation {task.fields[held_out]} nat"),
+        rich.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    bar.start()
+    return bar
 
 
 class CSVLogger:
-    """Appends one line per epoch to a CSV file, header first."""
+    """Appends one line per epoch and member to a CSV file, header first."""
 
     def __init__(self, path: str | os.PathLike):
         self._path = Path(path)
@@ -68,25 +76,33 @@ class CSVLogger:
 
 
 class TensorBoardLogger:
-    """Writes likelihoods for TensorBoard, through tensorboardX (the `tensorboard` extra)."""
+    """Writes likelihoods for TensorBoard, through tensorboardX (the `tensorboard` extra).
+
+    The first member writes to the directory itself, the others to `network_2` and so on below it:
+    TensorBoard then draws one curve for each.
+    """
 
     def __init__(self, directory: str | os.PathLike):
         from tensorboardX import SummaryWriter
 
         # scikit-learn copies parameters and a writer cannot be copied: the first epoch opens it.
-        self._open = partial(SummaryWriter, str(directory))
-        self._writer: Any = None
+        self._open = SummaryWriter
+        self._directory = Path(directory)
+        self._writers: dict[int, Any] = {}
 
     def __call__(self, progress: Progress) -> None:
-        self._writer = self._writer or self._open()
+        member = progress.member
+        if member not in self._writers:
+            below = self._directory / f"network_{member + 1}" if member else self._directory
+            self._writers[member] = self._open(str(below))
         for name in ("train_nll", "validation_nll", "best_nll"):
-            self._writer.add_scalar(name, getattr(progress, name), progress.epoch)
+            self._writers[member].add_scalar(name, getattr(progress, name), progress.epoch)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_writer": None}
+        return {**self.__dict__, "_writers": {}}
 
     def close(self) -> None:
-        """Write what is left; the next fit starts another file."""
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
+        """Write what is left; the next fit starts other files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers = {}

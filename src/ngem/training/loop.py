@@ -26,13 +26,16 @@ from .state import (
     dtype_of,
     initial_state,
 )
-from .step import Run, all_leaves, mean_nll, take_step
+from .step import Run, all_leaves, stopping_loss, take_step
 
 #: Epochs that one call of the compiled program runs at most; the host sees metrics in between.
 _CHUNK = 64
 
 #: Seconds that a chunk should take, so that progress is visible and a stop is prompt.
 _CHUNK_SECONDS = 0.25
+
+#: The schedule of the strength ends after this fraction of the patience without improvement, 1/4.
+_STALL = 4
 
 #: Rows from which the cause of a failed fit is guessed.
 _DIAGNOSED_ROWS = 640
@@ -67,8 +70,8 @@ def fit(
         max_epochs: Passes over the data; schedules end with the last of them.
         learning_rate: Peak learning rate; the optimizer's own default if None.
         weight_decay: Decoupled decay of weight matrices; the optimizer's own default if None.
-        validation: Rows for early stopping. With them, the parameters with the best true
-            negative log-likelihood on these rows are the ones returned.
+        validation: Rows for early stopping. With them, the parameters with the best likelihood of
+            these rows, as `stopping_loss` measures it, are the ones returned.
         callbacks: Called with a `Progress` after each epoch.
         resume: State and history of an earlier run to continue.
         save: Called with state and history now and then, and at the end.
@@ -234,29 +237,32 @@ def _epoch(run: Run, state: State) -> tuple[State, Float[Array, ""], Float[Array
     epoch = state.epoch + 1
     done = (epoch >= run.hyper.max_epochs) | (state.skipped_in_a_row >= run.plan.max_skipped)
     if run.plan.patience is not None and run.validation is not None:
-        waited = epoch - 1 - state.best_epoch
-        done |= (waited >= run.plan.patience) & (state.annealed | (run.hyper.power is None) | (not _PHASE))
+        is_last_phase = True if run.hyper.power is None else state.annealed
+        done |= (epoch - 1 - state.best_epoch >= run.plan.patience) & is_last_phase
     state = _anneal(run, state._replace(epoch=epoch, done=done))
     return state, train, held_out
 
 
-import os
-_STALL=float(os.environ.get("NGEM_STALL","0.25")); _BACK=int(os.environ.get("NGEM_BACK","1")); _PHASE=int(os.environ.get("NGEM_PHASE","1"))
-_EPS=float(os.environ.get("NGEM_ROBUST","0.01"))
 def _anneal(run: Run, state: State) -> State:
-    if run.hyper.power is None or not _PHASE:
+    """End the schedule of the strength when its time is over or held-out rows stop improving.
+
+    From then on the strength is the schedule's last, zero by default, and the best parameters are
+    looked for anew. So the parameters that are kept were always trained at that strength. After a
+    stall, training goes on from the best parameters so far.
+    """
+    if run.hyper.power is None:
         return state
-    over = state.epoch >= run.hyper.power[2] * run.hyper.max_epochs
-    if run.validation is None or run.plan.patience is None:
-        return state._replace(annealed=state.annealed | over)
-    stalled = state.epoch - 1 - state.best_epoch >= max(1,int(_STALL*run.plan.patience))
-    ends = ~state.annealed & (over | stalled)
+    is_over = state.epoch >= run.hyper.power[2] * run.hyper.max_epochs
+    if run.validation is None:
+        return state._replace(annealed=state.annealed | is_over)
+    ends, average = ~state.annealed & is_over, state.average
     params = state.params
-    average = state.average
-    if _BACK:
-        params = _choose(ends & ~over, state.best, params)
-        if average is not None:
-            average = _choose(ends & ~over, state.best, average)
+    if run.plan.patience is not None:
+        stalls = state.epoch - 1 - state.best_epoch >= max(1, run.plan.patience // _STALL)
+        goes_back = ~state.annealed & ~is_over & stalls
+        ends |= goes_back
+        params = _choose(goes_back, state.best, params)
+        average = None if average is None else _choose(goes_back, state.best, average)
     return state._replace(
         params=params,
         average=average,
@@ -295,7 +301,7 @@ def _validate(run: Run, state: State, like: Float[Array, ""]) -> tuple[State, Fl
     if run.validation is None:
         return state, jnp.full_like(like, jnp.nan)
     evaluated = state.params if run.plan.ema is None else state.average
-    held_out = mean_nll(run.network(evaluated), run.validation, _EPS)
+    held_out = stopping_loss(run.network(evaluated), run.validation)
     is_better = held_out < state.best_loss
     state = state._replace(
         best=_choose(is_better, evaluated, state.best),

@@ -115,8 +115,13 @@ def make_hyper(
         _put(rate, dtype),
         _put(decay, dtype),
         _put(max_epochs, np.int32),
-        None if schedule is None else _put(schedule.numbers, dtype),
+        None if schedule is None else _put(schedule.numbers(_relative(rate, spec)), dtype),
     )
+
+
+def _relative(rate: float, spec: OptimizerSpec) -> float:
+    """Return a learning rate in units of the optimizer's default, 1 for an unknown default."""
+    return float(rate) / spec.learning_rate if spec.learning_rate else 1.0
 
 
 def _put(value: float | int | Sequence[float], dtype: Any) -> Array:

@@ -1,5 +1,6 @@
 """One training step: loss of a batch, its gradient, and the update of the parameters."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,10 @@ from ..optimizers import tapped_statistics
 from .data import Batches, Data
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
+
+
+#: Weight of the tail in the likelihood that decides when to stop.
+_TAIL = 0.01
 
 
 class Run(NamedTuple):
@@ -123,12 +128,25 @@ def row_losses(
     return objective.losses(apply(network, data.x, key), data.y, power, data.condition)
 
 
-def mean_nll(network: MixtureNetwork, data: Data, eps: float = 0.0) -> Float[Array, ""]:
+def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
     """Return the mean negative log-likelihood of the rows, weighted if they have weights."""
+    return _mean(row_losses(network, NLL(), data), data)
+
+
+def stopping_loss(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+    """Return the mean negative log-likelihood of held-out rows, with a light tail.
+
+    The density is mixed with one percent of a standard Cauchy density, so that what one row can
+    say is bounded: a single outlier among the held-out rows must not end the training. Targets are
+    taken to be of the order of one, as standardized targets are.
+    """
     losses = row_losses(network, NLL(), data)
-    if eps > 0:
-        tail = jnp.sum(jnp.log1p(data.y**2) + jnp.log(jnp.pi), axis=-1)
-        losses = -jnp.logaddexp(jnp.log1p(-eps) - losses, jnp.log(eps) - tail)
+    tail = -jnp.sum(jnp.log1p(data.y**2) + math.log(math.pi), axis=-1)
+    mixed = jnp.logaddexp(math.log1p(-_TAIL) - losses, math.log(_TAIL) + tail)
+    return _mean(-mixed, data)
+
+
+def _mean(losses: Float[Array, " batch"], data: Data) -> Float[Array, ""]:
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
 
 

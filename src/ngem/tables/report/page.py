@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
+import jax
 import jinja2
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..encode import Rows
 from ..scores import RowScores, score_rows
 from . import pictures
 from .densities import MOST_ROWS, density_sliders
+from .pictures import Picture
 
 #: Rows in the table of the least likely rows.
 _LEAST_LIKELY = 8
@@ -43,7 +45,7 @@ def make_report(model: MDNRegressor, rows: Rows, schema: Schema, *, title: str) 
             _target(model, rows, schema, scores, importance, target)
             for target in range(len(schema.targets))
         ],
-        weights=pictures.component_weights(weights),
+        weights=pictures.component_weights(model.model_.network, weights),
         least_likely=_least_likely(rows, schema, scores),
         command=schema.command,
         settings=json.dumps(_settings(model), indent=1),
@@ -95,11 +97,25 @@ def _target(
         "name": name,
         "sliders": density_sliders(model, rows, schema, importance, target),
         "intervals": pictures.intervals(name, quantiles, rows.y[shown, target]),
+        "uncertainty": _uncertainty(model, rows.x[shown], name, target, quantiles[:, 1]),
         "verdict": result["calibration"],
         "p_value": f"{result['pit_p_value']:.2g}",
         "is_miscalibrated": result["pit_p_value"] < table_scores.SIGNIFICANT,
         "calibration": pictures.calibration(name, pit),
     }
+
+
+def _uncertainty(
+    model: MDNRegressor, x: np.ndarray, name: str, target: int, median: np.ndarray
+) -> Picture | None:
+    """Return a picture of noise and model, or None if a single network cannot tell them apart."""
+    if model.model_.network.n_members == 1:
+        return None
+    # Variances need no samples; the entropies, which do, are not shown.
+    noise, of_model, _ = model.model_.uncertainty(x, 1, jax.random.key(0))
+    outside = model.model_.distance(x) > 0
+    stds = np.sqrt(noise[:, target]), np.sqrt(of_model[:, target])
+    return pictures.uncertainty(name, median, *stds, outside)
 
 
 def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, str]:
@@ -110,7 +126,9 @@ def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, st
     effective = facts["effective_components"]
     return {
         "Rows in this report": f"{len(rows.x):,}",
+        "Of these, outside the range of the training rows": _outside(model, rows),
         "Training rows": f"{facts['training_rows']:,}",
+        "Networks": pictures.kept_text(model),
         "NLL, in the units of the targets": f"{nll:.4f} nat",
         "NLL, standardized": f"{nll - facts['nll_offset']:.4f} nat",
         "Root mean squared error of the mean": ", ".join(f"{value:.4g}" for value in rmse),
@@ -118,10 +136,18 @@ def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, st
         "Inside the 90% intervals": f"{100 * table_scores.coverage(scores.pit, 0.9):.1f} %",
         "At the fit: gain over one Gaussian": _gain(facts["gain_over_gaussian"]),
         "At the fit: gain over linear least squares": _gain(facts["gain_over_linear"]),
-        "At the fit: effective components": "unknown"
+        "At the fit: outlier rows": f"{len(facts['outlier_rows']):,}",
+        "At the fit: effective components of a network": "unknown"
         if effective is None
         else f"{effective:.1f} of {model.n_components}",
     }
+
+
+def _outside(model: MDNRegressor, rows: Rows) -> str:
+    """Return how many rows have a feature outside the range of the training rows."""
+    if model.model_.network.guard is None:
+        return "unknown"  # to a model of an earlier version
+    return f"{np.count_nonzero(model.model_.distance(rows.x) > 0):,}"
 
 
 def _gain(value: float | None) -> str:

@@ -8,8 +8,12 @@ import numpy as np
 
 from ... import plotting
 from ...estimator.regressor import MDNRegressor
+from ...nn import WIDTHS, Predictor
 
-_BLUE, _GREEN, _RED, _GRAY = "#4477aa", "#228833", "#cc3311", "#888888"
+_BLUE, _GREEN, _RED, _YELLOW = "#4477aa", "#228833", "#cc3311", "#ddaa33"
+
+#: Weights below this are not drawn.
+_LEAST_WEIGHT = 1e-4
 
 
 class Picture(NamedTuple):
@@ -31,17 +35,21 @@ def picture(
 
 
 def convergence(model: MDNRegressor) -> Picture:
-    """Return the NLL of training and validation rows over the epochs."""
+    """Return the NLL of training and held-out rows over the epochs, a thin line for each member."""
     offset = model.diagnostics_["nll_offset"]
     train = np.asarray(model.history_["train_nll"]) + offset
     validation = np.asarray(model.history_["validation_nll"]) + offset
+    has_validation = bool(np.any(np.isfinite(validation)))
+    kept = model.best_epoch_
 
     def draw(ax: Any) -> None:
-        ax.plot(train, color=_BLUE, label="training rows")
-        if np.any(np.isfinite(validation)):
-            ax.plot(validation, color=_RED, label="validation rows")
-            ax.axvline(model.best_epoch_, color=_GRAY, ls=":", label="kept")
-        values = np.concatenate([train, validation])
+        thin = {"lw": 1.5 if len(train) == 1 else 0.7}
+        _lines(ax, train, color=_BLUE, label="training rows", alpha=0.5, **thin)
+        if has_validation:
+            _lines(ax, validation, color=_RED, label="held-out rows", **thin)
+            at = validation[np.arange(len(kept)), kept]
+            ax.plot(kept, at, "o", ms=6, color=_YELLOW, mec="black", zorder=3, label="kept")
+        values = np.concatenate([train, validation], axis=None)
         values = values[np.isfinite(values)]
         low, high = values.min(), np.quantile(values, 0.98)
         ax.set(xlabel="epoch", ylabel="negative log-likelihood (nat)")
@@ -49,10 +57,24 @@ def convergence(model: MDNRegressor) -> Picture:
         ax.legend()
 
     alt = (
-        f"Negative log-likelihood over {len(train)} epochs; the parameters of epoch "
-        f"{model.best_epoch_ + 1} were kept. It can be negative: it is minus a log density."
+        f"Negative log-likelihood over {train.shape[1]} epochs, {kept_text(model)}. It can be "
+        "negative: it is minus a log density."
     )
     return picture("Convergence", alt, draw)
+
+
+def kept_text(model: MDNRegressor) -> str:
+    """Return how many networks there are, and at which epochs they were kept."""
+    first, last = int(model.best_epoch_.min()) + 1, int(model.best_epoch_.max()) + 1
+    number = len(model.best_epoch_)
+    networks = f"{number} networks" if number > 1 else "1 network"
+    return f"{networks}, kept at epoch{f' {first}' if first == last else f's {first} to {last}'}"
+
+
+def _lines(ax: Any, curves: np.ndarray, *, label: str, **style: Any) -> None:
+    """Draw one line for each row, of which the first stands in the legend."""
+    for number, curve in enumerate(curves):
+        ax.plot(curve, label=None if number else label, **style)
 
 
 def importance_bars(importance: dict[str, float]) -> Picture:
@@ -70,16 +92,57 @@ def importance_bars(importance: dict[str, float]) -> Picture:
     return picture("Importance of columns", alt, draw, (6.0, 0.9 + 0.28 * len(columns)))
 
 
-def component_weights(weights: np.ndarray) -> Picture:
-    """Return the weights of the components over rows, (rows, components)."""
-    order = np.argsort(-weights.mean(axis=0))
+def component_weights(network: Predictor, weights: np.ndarray) -> Picture:
+    """Return where the weight of the mixtures is, (rows, components of all networks and guard).
+
+    Components of different networks have nothing in common but their rank. So the weights are those
+    of the heaviest component of a network, of the next one and so on, summed over the networks.
+    """
+    own = network.members.n_components
+    of_networks = weights[:, : network.n_members * own].reshape(-1, network.n_members, own)
+    ranked = np.sum(-np.sort(-of_networks, axis=-1), axis=1)
+    ranks = [f"component {rank + 1}" for rank in range(own)]
+    # After those of the networks come the weights of the guard, if there is one.
+    kinds = ["linear model", *(f"wide, {width:g} std" for width in WIDTHS)]
+    of_guard = weights[:, network.n_members * own :]
+    values = np.concatenate([ranked, of_guard], axis=1)
+    names = [
+        f"{name}: {mean:.2g}"
+        for name, mean in zip([*ranks, *kinds], values.mean(axis=0), strict=False)
+    ]
 
     def draw(ax: Any) -> None:
-        ax.boxplot(weights[:, order], showfliers=False, tick_labels=[str(k + 1) for k in order])
-        ax.set(xlabel="component", ylabel="weight over rows", ylim=(-0.02, 1.02))
+        shown = np.maximum(values, _LEAST_WEIGHT / 2)[:, ::-1]
+        ax.boxplot(shown, showfliers=False, tick_labels=names[::-1], orientation="horizontal")
+        ax.set(xlabel="weight over rows", xscale="log", xlim=(_LEAST_WEIGHT, 1.2))
+        ticks = [10.0**power for power in range(-4, 1)]
+        ax.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        ax.grid(axis="y", visible=False)
 
-    means = ", ".join(f"{value:.2f}" for value in weights.mean(axis=0)[order])
-    return picture("Weights of the components", f"Mean weights: {means}.", draw)
+    alt = (
+        "Mean weights of the components of a network, heaviest first, and of the simple densities "
+        f"beside the networks: {', '.join(names)}."
+    )
+    return picture("Weights of the components", alt, draw, (6.0, 0.9 + 0.28 * len(names)))
+
+
+def uncertainty(
+    name: str, median: np.ndarray, noise: np.ndarray, model: np.ndarray, outside: np.ndarray
+) -> Picture:
+    """Return the standard deviations of noise and model of a target, by predicted median."""
+    ranks = np.argsort(np.argsort(median))
+
+    def draw(ax: Any) -> None:
+        plotting.uncertainty(ax, ranks, noise, model, outside=outside)
+        ax.set(xlabel="rows, sorted by predicted median", ylabel=f"standard deviation of {name}")
+
+    alt = (
+        f"For {len(ranks)} rows, sorted by predicted median, two standard deviations of {name}: "
+        f"the noise, which more data would not remove, {np.mean(noise):.3g} on average, and the "
+        f"disagreement of the networks, which more data would remove, {np.mean(model):.3g} on "
+        f"average. {int(outside.sum())} rows have a feature outside the range of the training rows."
+    )
+    return picture(f"Uncertainty of {name}: noise and model", alt, draw)
 
 
 def intervals(name: str, quantiles: np.ndarray, y: np.ndarray) -> Picture:

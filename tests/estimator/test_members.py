@@ -1,0 +1,182 @@
+"""Several networks on folds, and the guard beside them."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from ngem import MDNRegressor
+
+pytestmark = pytest.mark.trains
+
+TINY = {
+    "n_components": 2,
+    "n_members": 3,
+    "hidden_sizes": (8,),
+    "max_epochs": 60,
+    "learning_rate": 3e-2,
+    "random_state": 0,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_compilation():
+    """Compile fast rather than fast code: these networks are tiny."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def sine(n_rows=121, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n_rows, 1))
+    return x, 5 + 3 * (np.sin(3 * x[:, 0]) + 0.1 * rng.standard_normal(n_rows))
+
+
+@pytest.fixture(scope="module", name="model")
+def _model():
+    with jax.numpy_dtype_promotion("standard"):  # set up before the mark takes effect
+        return MDNRegressor(**TINY).fit(*sine())
+
+
+def test_the_density_is_the_mean_of_the_members(model):
+    x, y = sine(50, seed=1)
+    members = [model.model_.member(index).log_prob(x, y[:, None]) for index in range(3)]
+    expected = np.log(np.mean(np.exp(members), axis=0))
+    np.testing.assert_allclose(model.log_prob(x, y), expected, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(members[0], members[1], atol=0.01)
+    mixture = model.predict_distribution(x)
+    np.testing.assert_allclose(mixture.log_prob(y[:, None]), expected, rtol=1e-3, atol=1e-3)
+    assert mixture.n_components == 3 * 2 + 3
+
+
+def test_every_row_is_judged_by_a_member_that_has_not_seen_it(model):
+    x, y = sine()
+    assert [len(rows) for rows in model.folds_] == [41, 41, 41]
+    assert sorted({int(row) for fold in model.folds_ for row in fold}) == list(range(121))
+    densities = [[] for _ in y]
+    for rows, member in model.held_out_models():
+        # The same guard for all rows; its linear model leaves out each row in turn.
+        for row, value in zip(rows, member.log_prob(x[rows], y[rows, None]), strict=True):
+            densities[row].append(value)
+    expected = [np.log(np.mean(np.exp(values))) for values in densities]
+    np.testing.assert_allclose(model.oof_log_prob_, expected, atol=0.05)
+    assert model.oof_log_prob_.mean() == pytest.approx(np.mean(expected), abs=2e-3)
+
+
+def test_rows_without_weight_are_never_held_out():
+    x, y = sine()
+    weights = (np.arange(121) % 4 > 0).astype(float)
+    fitted = MDNRegressor(**{**TINY, "max_epochs": 2}).fit(x, y, weights)
+    np.testing.assert_array_equal(np.isnan(fitted.oof_log_prob_), weights == 0)
+
+
+def test_threads_change_nothing(model, monkeypatch):
+    monkeypatch.setattr("ngem.estimator.members.available_cores", lambda: 1)
+    again = MDNRegressor(**TINY).fit(*sine())
+    np.testing.assert_array_equal(again.oof_log_prob_, model.oof_log_prob_)
+    np.testing.assert_array_equal(again.best_epoch_, model.best_epoch_)
+
+
+def test_members_resume_from_their_checkpoints(model, tmp_path):
+    def stop(progress):
+        if progress.member == 1 and progress.epoch >= 3:
+            raise KeyboardInterrupt
+
+    settings = {**TINY, "checkpoint": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        MDNRegressor(**settings, callbacks=[stop]).fit(*sine())
+    resumed = MDNRegressor(**settings).fit(*sine())
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "run.1", "run.2"}
+    np.testing.assert_array_equal(resumed.oof_log_prob_, model.oof_log_prob_)
+
+
+def test_a_failure_of_one_member_ends_all():
+    seen = []
+
+    def fail(progress):
+        seen.append(progress)
+        if progress.member == 0:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        MDNRegressor(**{**TINY, "max_epochs": 100_000, "patience": 100_000}, callbacks=[fail]).fit(
+            *sine()
+        )
+    assert max(progress.epoch for progress in seen) < 100_000
+
+
+def test_densities_widen_outside_the_training_rows(model):
+    x = np.array([[0.0], [1.2], [2.0], [10.0], [1e6]])
+    mean, outside = model.predict(x, return_outside=True)
+    assert outside.tolist() == [False, True, True, True, True]
+    y = sine()[1]
+    std = np.sqrt(np.asarray(model.predict_distribution(x).variance())[:, 0])
+    assert np.all(std[2:] > 2 * std[0])
+    # Far away only the marginal density of the targets is left.
+    assert std[-1] == pytest.approx(y.std(), rel=0.2)
+    assert mean[-1] == pytest.approx(y.mean(), abs=0.1 * y.std())
+    assert np.all(np.abs(mean - y.mean()) < 2 * np.ptp(y))
+
+
+def test_the_guard_bounds_what_an_outlier_costs(model):
+    x, y = np.zeros((3, 1)), np.array([5.0, 60.0, 500.0])
+    with_guard = model.log_prob(x, y)
+    wide = stats.norm(sine()[1].mean(), 4 * sine()[1].std())
+    weight = np.exp(float(model.model_.network.guard.log_weights[-1]))
+    assert np.all(with_guard >= np.log(weight) + wide.logpdf(y) - 0.5)
+    assert with_guard[1] > -40
+
+
+def test_an_outlier_among_the_rows_is_named_and_changes_little(model):
+    x, y = sine()
+    spoiled = MDNRegressor(**TINY).fit(x, np.where(np.arange(121) == 17, 60.0, y))
+    assert spoiled.diagnostics_["outlier_rows"] == [17]
+    new_x, new_y = sine(500, seed=1)
+    errors = [np.sqrt(np.mean((m.predict(new_x) - new_y) ** 2)) for m in (model, spoiled)]
+    assert errors[1] < 1.5 * errors[0]
+    assert model.diagnostics_["outlier_rows"] == []
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 7, 14])
+def test_few_rows_are_no_worse_than_one_gaussian(n_rows):
+    """The guard carries what the networks cannot know from so few rows."""
+    x, y = sine(n_rows)
+    fitted = MDNRegressor(**{**TINY, "n_members": 5}).fit(x, y)
+    assert np.isfinite(fitted.log_prob(x, y)).all()
+    if n_rows < 7:
+        return
+    new_x, new_y = sine(1000, seed=1)
+    gaussian = stats.norm(y.mean(), y.std()).logpdf(new_y).mean()
+    assert fitted.log_prob(new_x, new_y).mean() > gaussian - 0.2
+
+
+def test_uncertainty_has_two_parts(model):
+    x = np.array([[0.0], [0.9], [1.3]])
+    parts = model.predict_uncertainty(x, n_samples=2000)
+    total = np.asarray(model.predict_distribution(x).variance())[:, 0]
+    np.testing.assert_allclose(parts.noise_variance + parts.model_variance, total, rtol=1e-3)
+    assert np.all(np.diff(parts.model_variance) > 0)  # members disagree outside
+    # The entropy of the average is the sum of both parts.
+    draws = model.sample(x, 4000, random_state=1)
+    entropy = [-model.log_prob(np.tile(row, (4000, 1)), y).mean() for row, y in zip(x, draws.T, strict=True)]
+    np.testing.assert_allclose(parts.noise_entropy + parts.model_entropy, entropy, atol=0.1)
+    alone = MDNRegressor(**{**TINY, "n_members": 1, "max_epochs": 2}).fit(*sine())
+    single = alone.predict_uncertainty(x)
+    np.testing.assert_array_equal(single.model_variance, 0)
+    np.testing.assert_allclose(single.model_entropy, 0, atol=1e-5)
+
+
+def test_without_a_guard_only_networks_predict():
+    x, y = sine()
+    fitted = MDNRegressor(**{**TINY, "guard": False, "max_epochs": 2}).fit(x, y)
+    assert fitted.predict_distribution(x).n_components == 6
+    assert fitted.model_.network.guard is None
+    densities = np.full((121, 2), np.nan)
+    for rows, member in fitted.held_out_models():
+        for row, value in zip(rows, member.log_prob(x[rows], y[rows, None]), strict=True):
+            densities[row, int(np.isfinite(densities[row, 0]))] = value
+    expected = np.log(np.nanmean(np.exp(densities), axis=1))
+    np.testing.assert_allclose(fitted.oof_log_prob_, expected, atol=1e-5)
+    gain = fitted.diagnostics_["gain_over_gaussian"]
+    assert gain == pytest.approx(fitted.oof_log_prob_.mean() - stats.norm(y.mean(), y.std()).logpdf(y).mean(), abs=0.05)
