@@ -16,8 +16,8 @@ REGIONS = np.arange(5 * 2 * 3 * 2, dtype=float).reshape(5, 2, 3, 2)
 class Predictions(Model):
     """A model of two targets whose predictions say where they belong."""
 
-    def __init__(self, guard):
-        network = SimpleNamespace(members=SimpleNamespace(n_components=3), guard=guard)
+    def __init__(self, guard, n_components):
+        network = SimpleNamespace(members=SimpleNamespace(n_components=n_components), guard=guard)
         object.__setattr__(self, "network", network)
 
     def mean(self, x, dtype=None):
@@ -36,10 +36,10 @@ class Predictions(Model):
         return np.maximum(x[:, 0] - 1, 0)
 
 
-def columns(x, guard="a guard", **wanted):
+def columns(x, guard="a guard", n_components=3, **wanted):
     wanted = {"quantiles": "", "interval": None, "kind": "hdr", "samples": 0, **wanted}
     asked = predictions.read_wanted(**wanted)
-    model, key = Predictions(guard), jax.random.key(0)
+    model, key = Predictions(guard, n_components), jax.random.key(0)
     return predictions.prediction_columns(model, ["a", "b"], x, asked, key)
 
 
@@ -59,6 +59,15 @@ def test_regions_have_numbered_pieces():
     pieces = [f"a_{side}0.9_{piece}" for piece in (1, 2, 3) for side in ("lower", "upper")]
     assert list(result)[1:7] == pieces
     np.testing.assert_array_equal(result["b_upper0.9_2"], REGIONS[:, 1, 1, 1])
+
+
+def test_regions_have_at_most_as_many_pieces_as_one_network_has_components():
+    result = columns(np.zeros((5, 3)), interval=0.9, n_components=2)
+    ends = [f"b_{side}0.9_{piece}" for piece in (1, 2) for side in ("lower", "upper")]
+    assert [name for name in result if name.startswith("b_")] == ["b_mean", *ends]
+    # All gaps are equal, so the first one stays.
+    expected = REGIONS[:, 1].reshape(5, 6)[:, [0, 1, 2, 5]]
+    np.testing.assert_array_equal(np.stack([result[name] for name in ends], axis=1), expected)
 
 
 def test_rows_with_a_feature_outside_the_range_are_marked_once():
