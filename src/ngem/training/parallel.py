@@ -2,10 +2,13 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from .state import Progress
+
+#: Seconds after which to look for a Ctrl-C.
+_GLANCE = 0.1
 
 Result = TypeVar("Result")
 Watch = Callable[[Progress], None]
@@ -38,6 +41,12 @@ def side_by_side(runs: Sequence[Callable[[Watch], Result]], threads: int) -> lis
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(run, watch) for run in runs]
         try:
+            waiting = set(futures)
+            while waiting:
+                # Short waits: after a query of polars, Ctrl-C does not interrupt a long one.
+                done, waiting = wait(waiting, _GLANCE, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
             return [future.result() for future in futures]
         except BaseException:
             failed.set()
