@@ -94,7 +94,8 @@ def guarded_density(guard, networks, x, y):
         y: Its target.
     """
     low, high, floor, ceiling = (guard[name] for name in ("low", "high", "floor", "ceiling"))
-    distance = np.abs(x - np.clip(x, low, high)).max()
+    varies = high > low
+    distance = (np.abs(x - np.clip(x, low, high)) / guard["unit"])[varies].max()
     trust = 1 / (1 + (distance / HALF_TRUST) ** 2)
     whole, linear, wide, *wider = np.exp(guard["log_weights"])
     weights = [trust * linear, wide + (1 - trust) * (whole + linear), *wider]
@@ -114,4 +115,5 @@ def guarded_density(guard, networks, x, y):
 def clipped(guard, x):
     """Return features within a margin of the range of training rows."""
     nearest = np.minimum(np.maximum(x, guard["low"]), guard["high"])
-    return nearest + CLIP_MARGIN * np.tanh((x - nearest) / CLIP_MARGIN)
+    margin = CLIP_MARGIN * guard["unit"]
+    return nearest + margin * np.tanh((x - nearest) / margin)

@@ -369,14 +369,18 @@ def test_quantiles_and_intervals_hold_what_they_say(one, two):
         mixture = model.predict_distribution(x[:20])
         quantiles = model.predict_quantiles(x[:20], [0.1, 0.5, 0.9]).reshape(20, 3, columns)
         tails = model.predict_interval(x[:20], 0.5, "equal-tailed").reshape(20, columns, 1, 2)
-        region = model.predict_interval(x[:20], 0.8).reshape(20, columns, 2, 2)
+        region = model.predict_interval(x[:20], 0.8)
+        pieces = region.shape[-2]  # as many as some row needs, at most one for each component
+        assert 1 <= pieces <= 2
+        assert np.isfinite(region[..., -1, :]).any()
+        region = region.reshape(20, columns, pieces, 2)
         for column in range(columns):
             cdf = functools.partial(normal_cdf, mixture, column)
             expected = np.tile([0.1, 0.5, 0.9], (20, 1))
             np.testing.assert_allclose(cdf(quantiles[:, :, column]), expected, atol=1e-4)
             expected = np.tile([0.25, 0.75], (20, 1))
             np.testing.assert_allclose(cdf(tails[:, column, 0]), expected, atol=1e-4)
-            ends = cdf(region[:, column].reshape(20, 4)).reshape(20, 2, 2)
+            ends = cdf(region[:, column].reshape(20, 2 * pieces)).reshape(20, pieces, 2)
             covered = np.nansum(np.diff(ends), axis=(1, 2))
             np.testing.assert_allclose(covered, 0.8, atol=1e-3)
 
@@ -430,7 +434,7 @@ def test_shapes_and_dtypes(name, one, two):
     for model, shape in zip((one, two), shapes, strict=True):
         for dtype in (np.float32, np.float64):
             found = method(model, x[:7].astype(dtype))
-            assert found.shape == shape
+            assert found.shape == shape or (name == "hdr" and found.shape[-2] == 1)
             assert found.dtype == dtype
 
 
@@ -552,7 +556,7 @@ def test_weights_count_like_repeated_rows():
     weighted = tiny(**settings).fit(x, y, sample_weight=counts)
     repeated = tiny(**settings).fit(np.repeat(x, counts, axis=0), np.repeat(y, counts))
     np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-4)
-    for name in ("target_location", "target_scale", "gain_over_gaussian", "gain_over_linear"):
+    for name in ("target_location", "target_scale", "effective_components"):
         np.testing.assert_allclose(
             weighted.diagnostics_[name], repeated.diagnostics_[name], rtol=1e-3
         )

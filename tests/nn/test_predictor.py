@@ -29,6 +29,7 @@ ARRAYS = {
     "widths": np.outer(np.square(WIDTHS), [1.0, 1.4]),
     "low": np.array([-1.0, 0.0, -2.0]),
     "high": np.array([1.0, 3.0, -2.0]),  # the last one is constant
+    "unit": np.array([0.5, 2.0, 1.0]),
     "floor": np.array([-1.5, -1.0]),
     "ceiling": np.array([1.0, 0.5]),
 }

@@ -14,6 +14,7 @@ ARRAYS = {
     "scale": np.array([[0.3, 0.6], [1.0, 1.2], [4.0, 4.8]]),
     "low": np.array([-1.0, 0.0, -2.0]),
     "high": np.array([1.0, 3.0, -2.0]),  # the last one is constant
+    "unit": np.array([0.5, 2.0, 1.0]),
     "floor": np.array([-1.5, -1.0]),
     "ceiling": np.array([1.0, 0.5]),
 }

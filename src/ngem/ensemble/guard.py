@@ -137,6 +137,7 @@ def _make_guard(train: Rows, linear: RidgeCV, left_out: Float[np.ndarray, "batch
         "widths": np.stack([width**2 * variance for width in WIDTHS]),
         "low": train.x.min(axis=0),
         "high": train.x.max(axis=0),
+        "unit": np.where(np.ptp(train.x, axis=0) > 0, train.x.std(axis=0), 1.0),
         "floor": low - 0.5 * (high - low),
         "ceiling": high + 0.5 * (high - low),
     }

@@ -89,7 +89,7 @@ def _train(
     settings, held_out = job.settings, job.held_out[index]
     seed = (job.seed + index * _NEXT_SEED) % (2**31 - 1)
     train = _take(job.rows, others(len(job.rows.y), held_out))
-    validation = job.watched
+    validation = None if job.watched is None else _take(job.watched, np.arange(len(job.watched.y)))
     if len(held_out):
         validation = _take(job.rows, held_out)
     start = parameters.start_network(settings, train.x.shape[1], np.asarray(train.y), seed)

@@ -311,6 +311,7 @@ def _read_guard(
     )
     _need(np.all(guard.noise > 0) and np.all(guard.widths > 0), "positive variances", guard)
     _need(np.all(guard.low <= guard.high), "ranges of features", guard)
+    _need(np.all(guard.unit > 0), "positive units of features", guard)
     _need(np.all(guard.floor < guard.ceiling), "a range of targets", guard)
     return guard
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..nn import average
@@ -204,7 +204,8 @@ class MDNRegressor(DensityRegressor):
         held_out = choose_held_out(
             settings, len(table.x), is_watched=watched is not None, seed=seed
         )
-        kept = np.arange(len(table.x)) if sample_weight is None else np.flatnonzero(sample_weight)
+        n_rows, weights = _num_samples(X), np.asarray(sample_weight)
+        kept = np.flatnonzero(weights) if weights.ndim else np.arange(n_rows)
         self.folds_ = [kept[rows] for rows in held_out]
         # Several members see all rows between them, one by itself those that it does not hold out.
         seen = table if len(held_out) > 1 else table.take(others(len(table.x), held_out[0]))
@@ -218,7 +219,7 @@ class MDNRegressor(DensityRegressor):
         judged = _judge(settings, rows, held_out, other, members)
         network = average([member.result.network for member in members], judged.guard)
         model = Model(network, inputs, targets)
-        self._keep_log_densities(np.shape(X)[0], judged.log_density - targets.log_volume)
+        self._keep_log_densities(n_rows, judged.log_density - targets.log_volume)
         return self._keep(
             model,
             settings=settings,

@@ -33,6 +33,7 @@ class Guard(eqx.Module):
         widths: Variance of each wide density.
         low: Smallest value of each feature in the training rows.
         high: Largest value of each feature in the training rows.
+        unit: Standard deviation of each feature there, 1 for a constant one.
         floor: Smallest mean that a component may have.
         ceiling: Largest mean; scales are at most its distance from the floor.
     """
@@ -45,6 +46,7 @@ class Guard(eqx.Module):
     widths: Float[Array, "wide dim"]
     low: Float[Array, " features"]
     high: Float[Array, " features"]
+    unit: Float[Array, " features"]
     floor: Float[Array, " dim"]
     ceiling: Float[Array, " dim"]
 
@@ -56,17 +58,21 @@ class Guard(eqx.Module):
             "slope": (dim, n_inputs),
             "widths": (len(WIDTHS), dim),
             **{name: (dim,) for name in ("intercept", "noise", "center", "floor", "ceiling")},
-            **{name: (n_inputs,) for name in ("low", "high")},
+            **{name: (n_inputs,) for name in ("low", "high", "unit")},
         }
 
     def clip(self, x: Float[Array, " features"]) -> Float[Array, " features"]:
         """Return the features, smoothly kept within a margin of the range of training rows."""
-        inside = jnp.clip(x, self.low, self.high)
-        return inside + CLIP_MARGIN * jnp.tanh((x - inside) / CLIP_MARGIN)
+        inside, margin = jnp.clip(x, self.low, self.high), CLIP_MARGIN * self.unit
+        return inside + margin * jnp.tanh((x - inside) / margin)
 
     def distance(self, x: Float[Array, " features"]) -> Float[Array, ""]:
-        """Return how far outside the training rows the most extreme feature lies; 0 inside."""
-        return jnp.max(jnp.abs(x - jnp.clip(x, self.low, self.high)), initial=0.0)
+        """Return how far outside the training rows the most extreme feature lies; 0 inside.
+
+        In standard deviations. A feature that never varied says nothing, whatever its value is.
+        """
+        excess = jnp.abs(x - jnp.clip(x, self.low, self.high)) / self.unit
+        return jnp.max(jnp.where(self.high > self.low, excess, 0.0), initial=0.0)
 
     def mix(self, mixture: Mixture, x: Float[Array, " features"]) -> Mixture:
         """Return the networks' mixture with bounded components and with the simple densities."""
@@ -152,7 +158,7 @@ class Predictor(eqx.Module):
     def member(self, index: int) -> "Predictor":
         """Return one member by itself, with the same guard."""
         return Predictor(
-            jax.tree.map(lambda leaf: leaf[index][None] if eqx.is_array(leaf) else leaf, self.members),
+            jax.tree.map(lambda a: a[index][None] if eqx.is_array(a) else a, self.members),
             self.guard,
         )
 
@@ -166,6 +172,7 @@ def average(networks: Sequence[MixtureNetwork], guard: Guard | None = None) -> P
 
 def _joined(mixtures: Mixture) -> Mixture:
     """Return the average of the mixtures along the first axis as one mixture."""
-    log_weights = mixtures.log_weights - jnp.log(jnp.asarray(len(mixtures.logits), mixtures.logits.dtype))
+    n_members = jnp.asarray(len(mixtures.logits), mixtures.logits.dtype)
+    log_weights = mixtures.log_weights - jnp.log(n_members)
     components = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), mixtures.components)
     return Mixture(log_weights.ravel(), components, mixtures.family)

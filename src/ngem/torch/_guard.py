@@ -27,6 +27,7 @@ class Guard(nn.Module):
         scale: Scales of the linear model and of each wide density, as in a mixture.
         low: Smallest value of each input in the training rows.
         high: Largest value of each input in the training rows.
+        unit: Standard deviation of each input there, 1 for a constant one.
         floor: Smallest mean that a component may have, (dim,).
         ceiling: Largest mean; standard deviations are at most its distance from the floor.
     """
@@ -38,6 +39,7 @@ class Guard(nn.Module):
     scale: Tensor
     low: Tensor
     high: Tensor
+    unit: Tensor
     floor: Tensor
     ceiling: Tensor
 
@@ -49,12 +51,13 @@ class Guard(nn.Module):
 
     def clip(self, x: Tensor) -> Tensor:
         """Return the inputs, smoothly kept within a margin of the range of training rows."""
-        inside = x.clamp(self.low, self.high)
-        return inside + CLIP_MARGIN * torch.tanh((x - inside) / CLIP_MARGIN)
+        inside, margin = x.clamp(self.low, self.high), CLIP_MARGIN * self.unit
+        return inside + margin * torch.tanh((x - inside) / margin)
 
     def log_weights_at(self, x: Tensor) -> Tensor:
         """Return the log weights of each row, which move to the first wide density outside."""
-        distance = (x - x.clamp(self.low, self.high)).abs().amax(-1, keepdim=True)
+        excess = (x - x.clamp(self.low, self.high)).abs() / self.unit
+        distance = torch.where(self.high > self.low, excess, 0.0).amax(-1, keepdim=True)
         trust = 1 / (1 + (distance / HALF_TRUST).square())
         weights = self.log_weights.exp()
         wide = weights[2] + (1 - trust) * (weights[0] + weights[1])
