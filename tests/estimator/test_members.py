@@ -1,5 +1,7 @@
 """Several networks on folds, and the guard beside them."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -155,13 +157,17 @@ def test_few_rows_are_no_worse_than_one_gaussian(n_rows):
 def test_uncertainty_has_two_parts(model):
     x = np.array([[0.0], [0.9], [1.3]])
     parts = model.predict_uncertainty(x, n_samples=2000)
-    total = np.asarray(model.predict_distribution(x).variance())[:, 0]
-    np.testing.assert_allclose(parts.noise_variance + parts.model_variance, total, rtol=1e-3)
     assert parts.model_variance[2] > 2 * parts.model_variance[:2].max()  # members disagree outside
-    # The entropy of the average is the sum of both parts.
-    draws = model.sample(x, 4000, random_state=1)
-    entropy = [-model.log_prob(np.tile(row, (4000, 1)), y).mean() for row, y in zip(x, draws.T, strict=True)]
-    np.testing.assert_allclose(parts.noise_entropy + parts.model_entropy, entropy, atol=0.1)
+    # Inside, the members alone: their average has the sum of both parts.
+    bare = replace(model.model_, network=replace(model.model_.network, guard=None))
+    mixture = bare.mixture(x[:2])
+    total = np.asarray(mixture.variance())[:, 0]
+    sums = parts.noise_variance + parts.model_variance, parts.noise_entropy + parts.model_entropy
+    np.testing.assert_allclose(sums[0][:2], total, rtol=1e-3)
+    draws = mixture.sample(jax.random.key(0), (4000,))
+    np.testing.assert_allclose(sums[1][:2], -mixture.log_prob(draws).mean(axis=0), atol=0.1)
+    far = model.predict_uncertainty(np.array([[1e6]]))
+    assert far.noise_variance + far.model_variance == pytest.approx(sine()[1].var(), rel=0.1)
     alone = MDNRegressor(**{**TINY, "n_members": 1, "max_epochs": 2}).fit(*sine())
     single = alone.predict_uncertainty(x)
     np.testing.assert_array_equal(single.model_variance, 0)

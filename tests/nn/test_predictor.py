@@ -142,7 +142,8 @@ def test_far_outside_the_wide_densities_remain(case):
 
 def test_weight_leaves_the_networks_with_distance():
     distances = np.array([0.0, 0.1, 1.0, 10.0, 1e3])
-    rows = np.array([1.0, 1.0, -2.0]) + distances[:, None] * [1, 0, 0]
+    # In standard deviations of the first feature, which is 0.5.
+    rows = np.array([1.0, 1.0, -2.0]) + distances[:, None] * [0.5, 0, 0]
     guard = make_guard()
     found = jax.vmap(guard.distance)(jnp.asarray(rows))
     np.testing.assert_allclose(found, distances, atol=1e-12)
@@ -169,11 +170,12 @@ def test_clipped_features_rise_smoothly_to_a_margin():
     clipped = np.asarray(jax.vmap(value)(grid))
     assert np.all(np.diff(clipped) > 0)
     assert np.all(np.diff(clipped) < 1.001 * (grid[1] - grid[0]))  # continuous
-    np.testing.assert_allclose(clipped[[0, -1]], [-1 - CLIP_MARGIN, 1 + CLIP_MARGIN], atol=1e-5)
+    margin = 0.5 * CLIP_MARGIN  # half a unit is the feature's standard deviation
+    np.testing.assert_allclose(clipped[[0, -1]], [-1 - margin, 1 + margin], atol=1e-5)
     for edge, step in itertools.product((-1.0, 1.0), (-1e-9, 0.0, 1e-9)):
         assert jax.grad(value)(jnp.asarray(edge + step)) == pytest.approx(1, abs=1e-12)
     for far in (1e3, 1e30):
-        assert value(jnp.asarray(far)) == 1 + CLIP_MARGIN
+        assert value(jnp.asarray(far)) == 1 + margin
 
 
 @ALL_FAMILIES
@@ -224,8 +226,23 @@ def test_members_with_the_guard_average_to_the_whole(case):
         whole = density(predict(predictor, x), y)
         singles = [density(predict(predictor.member(index), x), y) for index in range(3)]
         np.testing.assert_allclose(np.mean(singles), whole, rtol=1e-10)
-        each = eqx.filter_jit(Predictor.each_guarded)(predictor, x)
-        np.testing.assert_allclose(density(each, np.tile(y, (3, 1))), singles, rtol=1e-10)
+
+
+@ALL_FAMILIES
+def test_members_give_way_to_the_density_of_the_targets_with_distance(case):
+    """Inside they are alone, whatever the weights of the guard."""
+    predictor = average(networks(case), make_guard())
+    each = eqx.filter_jit(Predictor.each_at_distance)
+    inside, far = jnp.asarray(NEAR[0]), jnp.asarray(FAR)
+    std = np.sqrt(ARRAYS["widths"][0]) / case.standard().std()
+    for y in Y:
+        same = np.tile(y, (3, 1))
+        members = density(average(networks(case)).each(inside), same)
+        bounded = density(each(predictor, inside), same)
+        assert np.all(np.isfinite(bounded))
+        assert bounded.shape == members.shape == (3,)
+        expected = case.standard(ARRAYS["center"], std).pdf(y).prod()
+        np.testing.assert_allclose(density(each(predictor, far), same), expected, rtol=1e-6)
 
 
 def test_sizes_are_those_of_all_members_and_the_guard():

@@ -15,7 +15,7 @@ from ..nn import WIDTHS, Guard
 from .weights import stacking_weights
 
 #: Rows added to each kind when its weight is learned: the linear model, then each wide density.
-_PRIOR = np.array([1.0, 1.0, 0.1])
+_PRIOR = np.array([0.3, 0.3, 0.05])
 
 #: Penalties of the linear model, from which leave-one-out errors choose.
 _PENALTIES = tuple(10.0**power for power in range(-3, 5))

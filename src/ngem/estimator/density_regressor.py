@@ -149,8 +149,10 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         Members that were trained on different rows disagree where data are scarce. The variance
         is the mean variance of the members plus the variance of their means, for each target
         column. The entropy of all targets jointly is the members' mean entropy plus their mutual
-        information with the target, both estimated from samples, in nats. One member by itself
-        cannot disagree: what more data would remove is then zero.
+        information with the target, both estimated from samples, in nats. The guard's densities
+        do not count inside the range of the training rows; far outside, the density of all targets
+        replaces the members. One member by itself cannot disagree: what more data would remove is
+        then zero.
 
         Args:
             X: Features.

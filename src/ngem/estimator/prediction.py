@@ -258,7 +258,7 @@ def _uncertainty(
     key: PRNGKeyArray,
     n_samples: int,
 ) -> tuple[Float[Array, "batch dim"], Float[Array, "batch dim"], Float[Array, "batch 2"]]:
-    members = jax.vmap(network.each_guarded, out_axes=1)(x)
+    members = jax.vmap(network.each_at_distance, out_axes=1)(x)
     means = members.mean()
     draws = members.sample(jax.random.fold_in(key, number[0]), (n_samples,))
     own = members.log_prob(draws)

@@ -150,10 +150,19 @@ class Predictor(eqx.Module):
         predict = eqx.filter_vmap(lambda network: network(x), axis_size=self.n_members)
         return predict(self.members)
 
-    def each_guarded(self, x: Float[Array, " features"]) -> Mixture:
-        """Return the mixture of each member together with the guard, members first."""
+    def each_at_distance(self, x: Float[Array, " features"]) -> Mixture:
+        """Return each member's mixture, with the targets' density in its place far outside.
+
+        Inside the range of the training rows these are the members alone.
+        """
         mixtures, guard = self.each(x), self.guard
-        return mixtures if guard is None else jax.vmap(lambda one: guard.mix(one, x))(mixtures)
+        if guard is None:
+            return mixtures
+        trusting = jnp.where(jnp.arange(len(guard.log_weights)) == 0, 0.0, -jnp.inf)
+        guard = eqx.tree_at(
+            lambda tree: tree.log_weights, guard, trusting.astype(guard.log_weights.dtype)
+        )
+        return jax.vmap(lambda one: guard.mix(one, x))(mixtures)
 
     def member(self, index: int) -> "Predictor":
         """Return one member by itself, with the same guard."""
