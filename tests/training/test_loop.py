@@ -20,7 +20,7 @@ import scipy.stats
 
 from ngem import training
 from ngem._files import FileError
-from ngem.nn import MixtureNetwork, mixture_mlp
+from ngem.nn import MixtureNetwork, apply, mixture_mlp
 from ngem.objectives import (
     ANNEALED,
     DEFAULT,
@@ -153,7 +153,7 @@ def test_every_row_counts_once_an_epoch():
     data = sine(70)
     still = {"learning_rate": 0.0, "max_epochs": 1}
     losses = [run(Plan(batch_size=size), data=data, **still).history.train[0] for size in (32, 1)]
-    expected = -float(jnp.mean(training.apply(network(), data.x).log_prob(data.y)))
+    expected = -float(jnp.mean(apply(network(), data.x).log_prob(data.y)))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
@@ -177,7 +177,7 @@ def test_early_stopping_restores_the_best_weights():
     n_epochs = len(result.history.validation)
     assert n_epochs == result.best_epoch + 6 < 2000
     assert result.best_epoch == np.argmin(result.history.validation)
-    nll = -float(jnp.mean(training.apply(result.network, held_out.x).log_prob(held_out.y)))
+    nll = -float(jnp.mean(apply(result.network, held_out.x).log_prob(held_out.y)))
     assert nll == pytest.approx(result.history.validation.min(), rel=1e-5)
 
 
