@@ -1,5 +1,7 @@
 """Laws of the objectives: gradients against autodiff, fixed points, symmetries, extremes."""
 
+import functools as ft
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,7 +28,15 @@ from ngem.objectives import (
 )
 
 from .. import oracles
-from ..cases import EXTREMES, FAMILIES, SHAPES, extreme_inputs, random_mixture, random_raw
+from ..cases import (
+    EXTREMES,
+    FAMILIES,
+    SHAPES,
+    extreme_inputs,
+    random_mixture,
+    random_raw,
+    standard_normal,
+)
 
 KEY = jax.random.key(11)
 LIKELIHOODS = {name: value for name, value in OBJECTIVES.items() if name != "mse"}
@@ -34,17 +44,19 @@ LIKELIHOODS = {name: value for name, value in OBJECTIVES.items() if name != "mse
 
 def arrays(key=KEY, batch=16, comp=3, dim=2, dtype=jnp.float64):
     """Parameters of a diagonal mixture and targets near it."""
-    mixture = random_mixture(
-        DiagonalGaussian(), key, batch=(batch,), comp=comp, dim=dim, dtype=dtype
-    )
-    y = mixture.sample(jax.random.fold_in(key, 1))
-    return mixture.logits, *mixture.components, y
+    draw = lambda n, *shape: standard_normal(jax.random.fold_in(key, n), shape, dtype)  # noqa: E731
+    mean, scale = draw(1, batch, comp, dim), jnp.exp(0.7 * draw(2, batch, comp, dim))
+    return draw(0, batch, comp), mean, scale, mean[:, 0] + scale[:, 0] * draw(3, batch, dim)
 
 
-def gradients(*arguments, **settings):
-    """Return `eager_gradients`, compiled: a program instead of one for each operation."""
-    objective, *arrays = arguments
-    return jax.jit(lambda arrays: eager_gradients(objective, *arrays, **settings))(arrays)
+def gradients(objective, *arrays, **settings):
+    """Return `eager_gradients`, compiled: one program for an objective and a shape."""
+    return compiled_gradients(objective, **settings)(*arrays)
+
+
+@ft.cache
+def compiled_gradients(objective, **settings):
+    return jax.jit(ft.partial(eager_gradients, objective, **settings))
 
 
 def eager_gradients(objective, logits, mean, scale, y, **settings):
@@ -81,7 +93,7 @@ def test_many_rows_are_as_many_times_one(name, family, monkeypatch):
     """Many rows are the last axis of all arrays, or are mapped one by one: to the same result."""
     case = FAMILIES[family]
     mixture = random_mixture(case.family, KEY, batch=(4, 10))
-    y = jax.random.normal(KEY, (4, 10, 2))
+    y = standard_normal(KEY, (4, 10, 2))
     weights = jnp.linspace(0.5, 2.0, 40).reshape(4, 10)
     objective = {**OBJECTIVES, "annealed": ANNEALED}[name]
     shapes = {"n_components": mixture.n_components, "dim": mixture.dim}
@@ -113,8 +125,8 @@ def test_sgem_has_the_gradient_of_nll(case):
     size = comp * (1 + case.family.num_raw(dim))
     network = eqx.nn.MLP(3, size, 16, 2, jax.nn.gelu, key=KEY)
     network = jax.tree.map(lambda x: x.astype(float) if eqx.is_array(x) else x, network)
-    x = jax.random.normal(KEY, (20, 3))
-    y = jax.random.normal(jax.random.fold_in(KEY, 1), (20, dim))
+    x = standard_normal(KEY, (20, 3))
+    y = standard_normal(jax.random.fold_in(KEY, 1), (20, dim))
 
     @eqx.filter_jit
     @eqx.filter_grad
@@ -130,15 +142,15 @@ def test_sgem_has_the_gradient_of_nll(case):
 
 
 @pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
-@pytest.mark.parametrize("power", [0, 0.0, jnp.array(0.0)], ids=["int", "float", "traced"])
-def test_power_zero_is_nll_to_the_bit(case, power):
+def test_power_zero_is_nll_to_the_bit(case):
     mixture = random_mixture(case.family, KEY, batch=(9,), comp=4, dim=case.dim)
-    y = mixture.sample(KEY)
+    y = standard_normal(KEY, (9, case.dim))
     for transform in (lambda f: f, jax.jit):
-        plain = transform(jax.grad(lambda m: NLL()(m, y)))(mixture)
-        preconditioned = transform(jax.grad(lambda m: NGEM()(m, y, power=power)))(mixture)
-        for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(preconditioned), strict=True):
-            assert np.array_equal(a, b)
+        plain = jax.tree.leaves(transform(jax.grad(lambda m: NLL()(m, y)))(mixture))
+        for power in (0, 0.0, jnp.array(0.0)):
+            natural = transform(jax.grad(lambda m, power=power: NGEM()(m, y, power=power)))(mixture)
+            for a, b in zip(plain, jax.tree.leaves(natural), strict=True):
+                assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
@@ -149,14 +161,13 @@ def test_dense_fisher_times_natural_gradient_is_the_plain_gradient(case):
     the natural gradient, a tangent vector, from raw outputs to the parameters.
     """
     dim, comp, family = 2, 3, case.family
-    raws = jnp.stack([random_raw(family, dim, key) for key in jax.random.split(KEY, comp)])
-    mixture = Mixture(
-        jnp.array([0.3, -1.0, 0.5]), jax.vmap(lambda raw: family.constrain(raw, dim))(raws), family
-    )
+    raws = random_raw(family, dim, KEY, (comp,))
+    constrain = jax.jit(jax.vmap(lambda raw: family.constrain(raw, dim)))
+    mixture = Mixture(jnp.array([0.3, -1.0, 0.5]), constrain(raws), family)
     y = jnp.array([0.4, -0.2])
     objective = NGEM(power=1.0, damping=0.0, coordinates="scale")
     plain, natural = (
-        jax.grad(lambda m, o=o: o(m, y))(mixture).components for o in (NLL(), objective)
+        jax.jit(jax.grad(lambda m, o=o: o(m, y)))(mixture).components for o in (NLL(), objective)
     )
     for k in range(comp):
         jacobian = case.jacobian(raws[k], dim)
@@ -441,7 +452,7 @@ def test_full_covariances_train_under_vmap_within_scan():
     def train(mixture, y):
         def step(mixture, _):
             grads = jax.grad(lambda m: objective(m, y))(mixture)
-            return jax.tree.map(lambda p, g: p - 1e-2 * g, mixture, grads), objective(mixture, y)
+            return jax.tree.map(lambda p, g: p - 1e-3 * g, mixture, grads), objective(mixture, y)
 
         return jax.lax.scan(step, mixture, length=50)
 
