@@ -37,8 +37,12 @@ class FamilyCase(NamedTuple):
     def raw_fisher(self, raw, dim: int) -> np.ndarray:
         """Return E[score score^T] in raw outputs: autodiff, averaged by quadrature."""
         y, weights = self.quadrature(_constrain(self.family, dim, raw), dim)
-        scores = _scores(self.family, dim, raw, y)
+        scores = self.scores(raw, y)
         return np.einsum("n,ni,nj->ij", weights, scores, scores)
+
+    def scores(self, raw, y) -> jax.Array:
+        """Return the gradient of the log density in raw outputs, for each of the targets."""
+        return _scores(self.family, y.shape[-1], raw, y)
 
     def jacobian(self, raw, dim: int) -> np.ndarray:
         """Return the derivative of all parameters, as one vector, in the raw outputs."""
