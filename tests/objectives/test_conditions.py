@@ -67,10 +67,9 @@ def test_products_keep_single_precision_with_small_scales_far_from_zero():
     y = mean[CONDITION, 0] + 0.03 * rng.standard_normal((len(CONDITION), 64))
     logits = rng.standard_normal((3, 2))
     measure = jax.jit(lambda mixture, y: NGEM().losses(mixture, y, condition=CONDITION))
-    losses, exact = (
-        measure(gaussian_mixture(*(leaf.astype(dtype) for leaf in (logits, mean, scale))), y_)
-        for dtype, y_ in ((np.float32, jnp.asarray(y, jnp.float32)), (np.float64, jnp.asarray(y)))
-    )
+    double = [jnp.asarray(leaf) for leaf in (logits, mean, scale, y)]
+    single = [leaf.astype(jnp.float32) for leaf in double]
+    losses, exact = (measure(gaussian_mixture(*a[:3]), a[3]) for a in (single, double))
     # Targets and means alone, rounded at 100, differ by 4e-6, a ten-thousandth of a scale.
     np.testing.assert_allclose(losses, exact, atol=0.05)
 
