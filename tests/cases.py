@@ -36,16 +36,17 @@ class FamilyCase(NamedTuple):
 
     def raw_fisher(self, raw, dim: int) -> np.ndarray:
         """Return E[score score^T] in raw outputs: autodiff, averaged by quadrature."""
-        y, weights = self.quadrature(self.family.constrain(raw, dim), dim)
-        log_prob = lambda raw, y: self.family.log_prob(self.family.constrain(raw, dim), y)  # noqa: E731
-        scores = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))(raw, y)
+        y, weights = self.quadrature(_constrain(self.family, dim, raw), dim)
+        scores = self.scores(raw, y)
         return np.einsum("n,ni,nj->ij", weights, scores, scores)
+
+    def scores(self, raw, y) -> jax.Array:
+        """Return the gradient of the log density in raw outputs, for each of the targets."""
+        return _scores(self.family, y.shape[-1], raw, y)
 
     def jacobian(self, raw, dim: int) -> np.ndarray:
         """Return the derivative of all parameters, as one vector, in the raw outputs."""
-        return np.asarray(
-            jax.jacobian(lambda raw: ravel_pytree(self.family.constrain(raw, dim))[0])(raw)
-        )
+        return np.asarray(_jacobian(self.family, dim, raw))
 
 
 FAMILIES = {
@@ -69,27 +70,45 @@ FAMILIES = {
 }
 
 
-def random_raw(family: AbstractFamily, dim: int, key) -> jax.Array:
-    """Return raw outputs of one component."""
-    return 0.7 * jax.random.normal(key, (family.num_raw(dim),))
+def random_raw(family: AbstractFamily, dim: int, key, shape=(), dtype=jnp.float64) -> jax.Array:
+    """Return raw outputs with leading axes `shape`."""
+    return 0.7 * standard_normal(key, (*shape, family.num_raw(dim)), dtype)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 3, 4))
 def random_params(family: AbstractFamily, dim: int, key, shape=(), dtype=jnp.float64):
     """Return parameters with leading axes `shape`."""
-    raw = 0.7 * jax.random.normal(key, (*shape, family.num_raw(dim)), dtype)
+    return _constrain(family, dim, random_raw(family, dim, key, shape, dtype))
+
+
+def random_mixture(family, key, *, batch=(), comp=3, dim=2, dtype=jnp.float64) -> Mixture:
+    """Return a mixture with well-spread weights and overlapping components."""
+    logits = standard_normal(jax.random.fold_in(key, 1), (*batch, comp), dtype)
+    return Mixture(logits, random_params(family, dim, key, (*batch, comp), dtype), family)
+
+
+def standard_normal(key, shape, dtype=jnp.float64) -> jax.Array:
+    """Return draws of numpy, since those of JAX need a compiled program for every shape."""
+    seed = np.asarray(jax.random.key_data(key))
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _constrain(family: AbstractFamily, dim: int, raw):
     constrain = lambda row: family.constrain(row, dim)  # noqa: E731
-    for _ in shape:
+    for _ in raw.shape[:-1]:
         constrain = jax.vmap(constrain)
     return constrain(raw)
 
 
-@partial(jax.jit, static_argnums=0, static_argnames=("batch", "comp", "dim", "dtype"))
-def random_mixture(family, key, *, batch=(), comp=3, dim=2, dtype=jnp.float64) -> Mixture:
-    """Return a mixture with well-spread weights and overlapping components."""
-    logits_key, params_key = jax.random.split(key)
-    logits = jax.random.normal(logits_key, (*batch, comp), dtype)
-    return Mixture(logits, random_params(family, dim, params_key, (*batch, comp), dtype), family)
+@partial(jax.jit, static_argnums=(0, 1))
+def _scores(family: AbstractFamily, dim: int, raw, y):
+    log_prob = lambda raw, y: family.log_prob(family.constrain(raw, dim), y)  # noqa: E731
+    return jax.vmap(jax.grad(log_prob), in_axes=(None, 0))(raw, y)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _jacobian(family: AbstractFamily, dim: int, raw):
+    return jax.jacobian(lambda raw: ravel_pytree(family.constrain(raw, dim))[0])(raw)
 
 
 #: Numbers of components and dimensions, small and large.

@@ -8,7 +8,9 @@ from pathlib import Path
 # Thousands of programs are compiled and most run once, so XLA compiles fast rather than well: a
 # third to a quarter of its usual time. It reads this before JAX is imported.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
 )
 
 import jax

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import re
 
 import jax
 import pytest
@@ -66,6 +67,26 @@ def test_the_natural_gradient_is_not_a_second_pass():
         assert ngem["flops"] < 1.4 * nll["flops"]
         if committed["jax"] == jax.__version__:
             assert ngem == committed["counts"][label]["ngem"]
+
+
+#: Levels of quantiles and intervals, which are settings and no results.
+SETTINGS = {"5%", "90%", "95%"}
+
+
+def test_pages_of_examples_quote_what_the_scripts_printed():
+    """A block for each run, and no figure in a sentence that no script printed."""
+    module = benchmark("examples")
+    committed = json.loads(module.RESULT.read_text())
+    assert list(committed) == list(module.RUNS)
+    figure = r"\d+\.\d+%?|\d+%"
+    printed = {number for lines in committed.values() for number in re.findall(figure, str(lines))}
+    for name in set(module.RUNS.values()):
+        page = (ROOT / "docs/examples" / name).read_text()
+        for command in (command for command in committed if module.RUNS[command] == name):
+            assert command in page
+            assert module.quote(committed[command]) in page
+        sentences = "\n".join(line for line in page.splitlines() if not line.startswith("    "))
+        assert set(re.findall(figure, sentences)) <= printed | SETTINGS
 
 
 def elements_written(loss, inputs):

@@ -12,16 +12,14 @@ from ngem.geometry import LOGITS_RULES, CompleteDataFisher, raw_fisher_diagonal
 from ngem.mixture import Mixture
 from ngem.objectives import DERIVED
 
-from .cases import FAMILIES, random_mixture, random_raw
+from .cases import FAMILIES, random_mixture, random_raw, standard_normal
 
 KEY = jax.random.key(3)
 
 
 def categorical_fisher(logits):
     """Minus the expected Hessian of log softmax, equation (22), by autodiff."""
-    hessians = jax.vmap(jax.hessian(lambda psi, k: jax.nn.log_softmax(psi)[k]), in_axes=(None, 0))(
-        logits, jnp.arange(len(logits))
-    )
+    hessians = jax.jit(jax.hessian(jax.nn.log_softmax))(logits)
     return -np.einsum("k,kij->ij", jax.nn.softmax(logits), hessians)
 
 
@@ -96,28 +94,28 @@ def test_complete_data_fisher_is_block_diagonal(case):
     E[score score^T] of log p(y, z), averaged over z exactly and over y by quadrature.
     """
     dim, comp, family = 1, 3, case.family
-    keys = jax.random.split(KEY, comp)
-    raws = jnp.stack([random_raw(family, dim, key) for key in keys])
-    logits, size = jax.random.normal(KEY, (comp,)), raws.shape[1]
+    raws, logits = random_raw(family, dim, KEY, (comp,)), standard_normal(KEY, (comp,))
+    size = raws.shape[1]
     weights = np.asarray(jax.nn.softmax(logits))
 
     def log_complete(vector, k, y):
-        params = family.constrain(vector[k * size : (k + 1) * size], dim)
+        params = family.constrain(vector[: comp * size].reshape(comp, size)[k], dim)
         return jax.nn.log_softmax(vector[comp * size :])[k] + family.log_prob(params, y)
 
     vector = jnp.concatenate([raws.ravel(), logits])
     total, expected = np.zeros((2, len(vector), len(vector)))
-    score = jax.jit(jax.vmap(jax.grad(log_complete), in_axes=(None, None, 0)), static_argnums=1)
+    score = jax.jit(jax.vmap(jax.grad(log_complete), in_axes=(None, None, 0)))
+    components = jax.jit(jax.vmap(lambda raw: family.constrain(raw, dim)))(raws)
     for k in range(comp):
-        y, quadrature = case.quadrature(family.constrain(raws[k], dim), dim)
-        scores = score(vector, k, y)
+        params = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], components)
+        y, quadrature = case.quadrature(params, dim)
+        scores = score(vector, jnp.asarray(k), y)
         total += weights[k] * np.einsum("n,ni,nj->ij", quadrature, scores, scores)
         block = slice(k * size, (k + 1) * size)
         expected[block, block] = weights[k] * case.raw_fisher(raws[k], dim)
     expected[comp * size :, comp * size :] = categorical_fisher(logits)
     np.testing.assert_allclose(total, expected, atol=1e-10)
 
-    components = jax.vmap(lambda raw: family.constrain(raw, dim))(raws)
     for_logits, for_raws = raw_fisher_diagonal(family, logits, components)
     diagonal = np.concatenate([np.ravel(for_raws), for_logits])
     np.testing.assert_allclose(diagonal, np.diag(total), rtol=1e-6)
@@ -172,7 +170,7 @@ def test_a_natural_gradient_step_is_an_em_step(family):
 
     arrays = (mixture.logits, mixture.components)
     rebuild = lambda arrays: Mixture(*arrays, family)  # noqa: E731
-    step = jax.grad(lambda arrays: DERIVED(rebuild(arrays), points))(arrays)
+    step = jax.jit(jax.grad(lambda arrays: DERIVED(rebuild(arrays), points)))(arrays)
     before, velocity = jax.jvp(lambda arrays: moments(rebuild(arrays)), (arrays,), (step,))
     weight, first, second = (np.asarray(b - v) for b, v in zip(before, velocity, strict=True))
     means = first / weight[:, None]

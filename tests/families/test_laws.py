@@ -53,7 +53,7 @@ def test_density_integrates_to_one(case):
 def test_samples_have_the_stated_moments(case):
     params = random_params(case.family, case.dim, KEY)
     keys = jax.random.split(KEY, 200_000)
-    draws = np.asarray(jax.vmap(case.family.sample, in_axes=(None, 0))(params, keys))
+    draws = np.asarray(jax.jit(jax.vmap(case.family.sample, in_axes=(None, 0)))(params, keys))
     deviation = np.sqrt(np.asarray(case.family.variance(params)))
     assert np.all(np.abs(draws.mean(0) - case.family.mean(params)) < 5 * deviation / np.sqrt(2e5))
     covariance = np.asarray(case.family.covariance(params))
@@ -97,10 +97,9 @@ def test_diagonal_in_raw_outputs_is_that_of_the_fisher_information(case):
 def test_fisher_information_from_sampled_scores(case):
     """The same information as the second moment of the score, by sampling."""
     raw = random_raw(case.family, 2, KEY)
-    params = case.family.constrain(raw, 2)
-    draws = jax.vmap(case.family.sample, in_axes=(None, 0))(params, jax.random.split(KEY, 200_000))
-    log_prob = lambda raw, y: case.family.log_prob(case.family.constrain(raw, 2), y)  # noqa: E731
-    scores = np.asarray(jax.vmap(jax.grad(log_prob), in_axes=(None, 0))(raw, draws))
+    sample = jax.jit(jax.vmap(case.family.sample, in_axes=(None, 0)))
+    draws = sample(case.family.constrain(raw, 2), jax.random.split(KEY, 200_000))
+    scores = np.asarray(case.scores(raw, draws))
     root = np.linalg.inv(np.linalg.cholesky(case.raw_fisher(raw, 2)))
     # In coordinates where F is the identity, so that the tolerance means the same everywhere.
     sampled = root @ (scores.T @ scores / len(scores)) @ root.T
@@ -155,7 +154,7 @@ def test_other_coordinates_give_the_natural_gradient_there(coordinates, to, back
 
     z, weights = oracles.hermite_points(2)
     y = np.asarray(params.mean) + z * np.asarray(params.scale)
-    hessian = jax.vmap(jax.hessian(log_prob), in_axes=(None, 0))(to(params.scale), y)
+    hessian = jax.jit(jax.vmap(jax.hessian(log_prob), in_axes=(None, 0)))(to(params.scale), y)
     fisher = -np.einsum("n,nij->ij", weights, hessian)
     change = jax.vmap(jax.grad(back))(to(params.scale))
     natural = np.linalg.solve(fisher, grad.scale * change)
@@ -165,7 +164,7 @@ def test_other_coordinates_give_the_natural_gradient_there(coordinates, to, back
 
 
 def test_constrain_and_unconstrain_are_inverses(case):
-    raw = jax.random.normal(KEY, (case.family.num_raw(case.dim),))
+    raw = random_raw(case.family, case.dim, KEY)
     params = case.family.constrain(raw, case.dim)
     np.testing.assert_allclose(case.family.unconstrain(params), raw, rtol=1e-9)
     assert np.all(case.family.scales(params) > case.family.scale_floor)

@@ -36,10 +36,11 @@ def float64(tree):
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_row_of_features_gives_a_mixture(family, separate):
     network = mixture_mlp(4, 2, key=KEY, n_components=3, family=family, separate=separate)
-    mixture = jax.vmap(network)(jnp.ones((5, 4)))
+    mixture = jax.jit(lambda x: jax.vmap(network)(x))(jnp.ones((5, 4)))
     assert (mixture.batch_shape, mixture.n_components, mixture.dim) == ((5,), 3, 2)
     raw = jnp.linspace(-1, 1, network.num_raw)
-    np.testing.assert_allclose(network.to_raw(network.to_mixture(raw)), raw, rtol=1e-9)
+    there_and_back = jax.jit(lambda raw: network.to_raw(network.to_mixture(raw)))
+    np.testing.assert_allclose(there_and_back(raw), raw, rtol=1e-9)
 
 
 @pytest.mark.parametrize("settings", [{"layer_norm": True}, {"separate": True}], ids=str)
@@ -68,8 +69,9 @@ def test_rows_along_the_last_axis_are_rows_one_by_one(settings):
 
 def test_dropout_falls_on_each_row_by_itself():
     network = mixture_mlp(3, 1, key=KEY, hidden_sizes=(64,), dropout=0.5)
-    logits, _ = network.outputs(jnp.ones((3, 1000)), KEY)
-    apart = jax.vmap(lambda key: network(jnp.ones(3), key=key).logits)(jax.random.split(KEY, 1000))
+    logits, _ = jax.jit(lambda x: network.outputs(x, KEY))(jnp.ones((3, 1000)))
+    one = jax.jit(jax.vmap(lambda key: network(jnp.ones(3), key=key).logits))
+    apart = one(jax.random.split(KEY, 1000))
     assert len(np.unique(logits[0])) > 900
     for found, expected in ((logits.mean(1), apart.mean(0)), (logits.std(1), apart.std(0))):
         np.testing.assert_allclose(found, expected, atol=0.05 * float(apart.std()))
@@ -92,7 +94,7 @@ def test_dropout_is_off_without_a_key_and_unbiased_with_one():
     network = float64(MLP(3, 2, (64,), key=KEY, dropout=0.5))
     x = jnp.ones(3)
     assert np.array_equal(network(x), network(x))
-    outputs = jax.vmap(lambda key: network(x, key=key))(jax.random.split(KEY, 4000))
+    outputs = jax.jit(jax.vmap(lambda key: network(x, key=key)))(jax.random.split(KEY, 4000))
     assert np.std(outputs, axis=0).min() > 0.01
     error = np.abs(outputs.mean(0) - network(x)) / (outputs.std(0) / np.sqrt(4000))
     assert error.max() < 5
@@ -105,7 +107,8 @@ def test_head_starts_as_a_mixture_of_the_targets(family, separate):
     y = np.concatenate([rng.normal(m, 0.1, (n, 2)) for m, n in ((-3, 300), (0, 100), (3, 100))])
     network = mixture_mlp(4, 2, key=KEY, n_components=3, family=family, separate=separate)
     started = float64(initialize_head(network, y, rng, shrink=1e-6))
-    mixture = jax.vmap(started)(jax.random.normal(KEY, (2, 4)))
+    x = jnp.array([[0.1, -1.2, 0.4, 2.0], [1.0, 0.0, -0.3, 0.7]])
+    mixture = jax.jit(lambda x: jax.vmap(started)(x))(x)
     order = np.argsort(mixture.components.mean[0, :, 0])
     np.testing.assert_allclose(mixture.components.mean[0, order, 0], [-3, 0, 3], atol=0.1)
     np.testing.assert_allclose(mixture.weights[0, order], [0.6, 0.2, 0.2], atol=0.01)
@@ -194,16 +197,17 @@ def test_output_gradients_have_the_complete_data_fisher_as_second_moment(family)
     size = family.num_raw(2)
     expected = np.zeros_like(moment)
     expected[:2, :2] = np.diag(weights) - np.outer(weights, weights)
+
+    def log_prob(row, y):
+        return family.log_prob(family.constrain(row, 2), y)
+
+    sample = jax.jit(jax.vmap(family.sample, in_axes=(None, 0)))
+    scores = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))
     for k in range(2):
         rows = slice(2 + k * size, 2 + (k + 1) * size)
-
-        def log_prob(row, y):
-            return family.log_prob(family.constrain(row, 2), y)
-
         params = jax.tree.map(lambda leaf, k=k: leaf[k], mixture.components)
-        sample = jax.jit(jax.vmap(family.sample, in_axes=(None, 0)))
         y = sample(params, jax.random.split(KEY, 100_000))
-        score = jax.jit(jax.vmap(jax.grad(log_prob), in_axes=(None, 0)))(raw[rows], y)
+        score = scores(raw[rows], y)
         expected[rows, rows] = weights[k] * np.asarray(score.T @ score) / len(y)
     deviation = np.sqrt(np.diag(expected))
     unit = np.outer(deviation, deviation)

@@ -1,5 +1,7 @@
 """Laws of the objectives: gradients against autodiff, fixed points, symmetries, extremes."""
 
+import functools as ft
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,7 +28,15 @@ from ngem.objectives import (
 )
 
 from .. import oracles
-from ..cases import EXTREMES, FAMILIES, SHAPES, extreme_inputs, random_mixture, random_raw
+from ..cases import (
+    EXTREMES,
+    FAMILIES,
+    SHAPES,
+    extreme_inputs,
+    random_mixture,
+    random_raw,
+    standard_normal,
+)
 
 KEY = jax.random.key(11)
 LIKELIHOODS = {name: value for name, value in OBJECTIVES.items() if name != "mse"}
@@ -34,17 +44,19 @@ LIKELIHOODS = {name: value for name, value in OBJECTIVES.items() if name != "mse
 
 def arrays(key=KEY, batch=16, comp=3, dim=2, dtype=jnp.float64):
     """Parameters of a diagonal mixture and targets near it."""
-    mixture = random_mixture(
-        DiagonalGaussian(), key, batch=(batch,), comp=comp, dim=dim, dtype=dtype
-    )
-    y = mixture.sample(jax.random.fold_in(key, 1))
-    return mixture.logits, *mixture.components, y
+    draw = lambda n, *shape: standard_normal(jax.random.fold_in(key, n), shape, dtype)  # noqa: E731
+    mean, scale = draw(1, batch, comp, dim), jnp.exp(0.7 * draw(2, batch, comp, dim))
+    return draw(0, batch, comp), mean, scale, mean[:, 0] + scale[:, 0] * draw(3, batch, dim)
 
 
-def gradients(*arguments, **settings):
-    """Return `eager_gradients`, compiled: a program instead of one for each operation."""
-    objective, *arrays = arguments
-    return jax.jit(lambda arrays: eager_gradients(objective, *arrays, **settings))(arrays)
+def gradients(objective, *arrays, **settings):
+    """Return `eager_gradients`, compiled: one program for an objective and a shape."""
+    return compiled_gradients(objective, **settings)(*arrays)
+
+
+@ft.cache
+def compiled_gradients(objective, **settings):
+    return jax.jit(ft.partial(eager_gradients, objective, **settings))
 
 
 def eager_gradients(objective, logits, mean, scale, y, **settings):
@@ -81,7 +93,7 @@ def test_many_rows_are_as_many_times_one(name, family, monkeypatch):
     """Many rows are the last axis of all arrays, or are mapped one by one: to the same result."""
     case = FAMILIES[family]
     mixture = random_mixture(case.family, KEY, batch=(4, 10))
-    y = jax.random.normal(KEY, (4, 10, 2))
+    y = standard_normal(KEY, (4, 10, 2))
     weights = jnp.linspace(0.5, 2.0, 40).reshape(4, 10)
     objective = {**OBJECTIVES, "annealed": ANNEALED}[name]
     shapes = {"n_components": mixture.n_components, "dim": mixture.dim}
@@ -102,7 +114,7 @@ def test_many_rows_are_as_many_times_one(name, family, monkeypatch):
 
 def test_gradient_of_nll_is_autodiff_of_the_definition():
     logits, mean, scale, y = arrays()
-    expected = jax.grad(oracles.plain_nll, argnums=(0, 1, 2))(logits, mean, scale, y)
+    expected = jax.jit(jax.grad(oracles.plain_nll, argnums=(0, 1, 2)))(logits, mean, scale, y)
     assert_same(gradients(NLL(), logits, mean, scale, y), expected, rtol=1e-10, atol=1e-14)
 
 
@@ -113,8 +125,8 @@ def test_sgem_has_the_gradient_of_nll(case):
     size = comp * (1 + case.family.num_raw(dim))
     network = eqx.nn.MLP(3, size, 16, 2, jax.nn.gelu, key=KEY)
     network = jax.tree.map(lambda x: x.astype(float) if eqx.is_array(x) else x, network)
-    x = jax.random.normal(KEY, (20, 3))
-    y = jax.random.normal(jax.random.fold_in(KEY, 1), (20, dim))
+    x = standard_normal(KEY, (20, 3))
+    y = standard_normal(jax.random.fold_in(KEY, 1), (20, dim))
 
     @eqx.filter_jit
     @eqx.filter_grad
@@ -130,15 +142,15 @@ def test_sgem_has_the_gradient_of_nll(case):
 
 
 @pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
-@pytest.mark.parametrize("power", [0, 0.0, jnp.array(0.0)], ids=["int", "float", "traced"])
-def test_power_zero_is_nll_to_the_bit(case, power):
+def test_power_zero_is_nll_to_the_bit(case):
     mixture = random_mixture(case.family, KEY, batch=(9,), comp=4, dim=case.dim)
-    y = mixture.sample(KEY)
+    y = standard_normal(KEY, (9, case.dim))
     for transform in (lambda f: f, jax.jit):
-        plain = transform(jax.grad(lambda m: NLL()(m, y)))(mixture)
-        preconditioned = transform(jax.grad(lambda m: NGEM()(m, y, power=power)))(mixture)
-        for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(preconditioned), strict=True):
-            assert np.array_equal(a, b)
+        plain = jax.tree.leaves(transform(jax.grad(lambda m: NLL()(m, y)))(mixture))
+        for power in (0, 0.0, jnp.array(0.0)):
+            natural = transform(jax.grad(lambda m, power=power: NGEM()(m, y, power=power)))(mixture)
+            for a, b in zip(plain, jax.tree.leaves(natural), strict=True):
+                assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
@@ -149,14 +161,13 @@ def test_dense_fisher_times_natural_gradient_is_the_plain_gradient(case):
     the natural gradient, a tangent vector, from raw outputs to the parameters.
     """
     dim, comp, family = 2, 3, case.family
-    raws = jnp.stack([random_raw(family, dim, key) for key in jax.random.split(KEY, comp)])
-    mixture = Mixture(
-        jnp.array([0.3, -1.0, 0.5]), jax.vmap(lambda raw: family.constrain(raw, dim))(raws), family
-    )
+    raws = random_raw(family, dim, KEY, (comp,))
+    constrain = jax.jit(jax.vmap(lambda raw: family.constrain(raw, dim)))
+    mixture = Mixture(jnp.array([0.3, -1.0, 0.5]), constrain(raws), family)
     y = jnp.array([0.4, -0.2])
     objective = NGEM(power=1.0, damping=0.0, coordinates="scale")
     plain, natural = (
-        jax.grad(lambda m, o=o: o(m, y))(mixture).components for o in (NLL(), objective)
+        jax.jit(jax.grad(lambda m, o=o: o(m, y)))(mixture).components for o in (NLL(), objective)
     )
     for k in range(comp):
         jacobian = case.jacobian(raws[k], dim)
@@ -168,7 +179,7 @@ def test_dense_fisher_times_natural_gradient_is_the_plain_gradient(case):
 
 def test_listing_is_what_the_listing_computes():
     logits, mean, scale, y = arrays()
-    expected = oracles.listing_gradients(logits, mean, scale, y)
+    expected = jax.jit(oracles.listing_gradients)(logits, mean, scale, y)
     assert_same(gradients(LISTING, logits, mean, scale, y), expected, rtol=1e-10, atol=1e-14)
 
 
@@ -244,7 +255,7 @@ def test_flattening_is_the_likelihoods_gradient_with_other_responsibilities(trac
     expected = weights - joint / joint.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(received[0], expected / len(y), rtol=1e-9, atol=1e-14)
     # Components: the likelihood of flattened weights, preconditioned by the model's own.
-    plain = jax.grad(oracles.plain_nll, argnums=(1, 2))(flat, mean, scale, y)
+    plain = jax.jit(jax.grad(oracles.plain_nll, argnums=(1, 2)))(flat, mean, scale, y)
     root = weights[..., None] ** 0.5
     np.testing.assert_allclose(received[1], plain[0] * scale / root, rtol=1e-9, atol=1e-14)
     np.testing.assert_allclose(received[2], plain[1] / (root * 2**0.5), rtol=1e-9, atol=1e-14)
@@ -289,8 +300,9 @@ def test_strength_sets_how_loud_components_are(power, expected):
 def test_beta_nll_is_seitzers_loss_for_one_component():
     _, mean, scale, y = arrays(comp=1)
     logits = jnp.zeros((len(y), 1))
+    plain = jax.jit(jax.grad(oracles.seitzer_loss, argnums=(0, 1)))
     for beta in (0.0, 0.3, 0.5, 1.0):
-        expected = jax.grad(oracles.seitzer_loss, argnums=(0, 1))(mean[:, 0], scale[:, 0], y, beta)
+        expected = plain(mean[:, 0], scale[:, 0], y, beta)
         ours = gradients(BetaNLL(beta), logits, mean, scale, y)[1:]
         assert_same([g[:, 0] for g in ours], expected, rtol=1e-9, atol=1e-14)
 
@@ -366,8 +378,9 @@ def test_transformations_change_nothing_and_compile_once(name):
 def test_a_traced_power_equals_the_same_number():
     logits, mean, scale, y = arrays()
     loss = lambda mean, power: ngem.ngem_loss(logits, mean, scale, y, power=power)  # noqa: E731
+    compiled = jax.jit(jax.grad(loss))
     for power in (0.0, 0.3, 0.5, 1.0):
-        traced = jax.jit(jax.grad(loss))(mean, jnp.asarray(power))
+        traced = compiled(mean, jnp.asarray(power))
         np.testing.assert_allclose(traced, jax.grad(loss)(mean, power), rtol=1e-12)
 
 
@@ -418,15 +431,16 @@ def test_extremes_are_finite_and_point_the_right_way(extreme, power):
 @pytest.mark.parametrize(("comp", "dim"), SHAPES)
 @pytest.mark.parametrize("objective", [NLL(), NGEM(), NGEM(power=1.0)], ids=["nll", "ngem", "full"])
 def test_large_and_small_shapes_are_finite(comp, dim, objective):
-    inputs = arrays(batch=4, comp=comp, dim=dim, dtype=jnp.float32)
-    assert np.isfinite(objective(ngem.gaussian_mixture(*inputs[:3]), inputs[3]))
-    for leaf in gradients(objective, *inputs):
+    *inputs, y = arrays(batch=4, comp=comp, dim=dim, dtype=jnp.float32)
+    loss = lambda *params: objective(ngem.gaussian_mixture(*params), y)  # noqa: E731
+    value, grads = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))(*inputs)
+    for leaf in (value, *grads):
         assert np.all(np.isfinite(leaf))
 
 
 def test_half_precision_inputs_are_computed_in_single():
     inputs = [leaf.astype(jnp.bfloat16) for leaf in arrays(dtype=jnp.float32)]
-    loss, grads = jax.value_and_grad(ngem.ngem_loss, argnums=(0, 1, 2))(*inputs)
+    loss, grads = jax.jit(jax.value_and_grad(ngem.ngem_loss, argnums=(0, 1, 2)))(*inputs)
     assert loss.dtype == jnp.float32
     assert all(leaf.dtype == jnp.bfloat16 and jnp.all(jnp.isfinite(leaf)) for leaf in grads)
 
@@ -441,7 +455,7 @@ def test_full_covariances_train_under_vmap_within_scan():
     def train(mixture, y):
         def step(mixture, _):
             grads = jax.grad(lambda m: objective(m, y))(mixture)
-            return jax.tree.map(lambda p, g: p - 1e-2 * g, mixture, grads), objective(mixture, y)
+            return jax.tree.map(lambda p, g: p - 1e-3 * g, mixture, grads), objective(mixture, y)
 
         return jax.lax.scan(step, mixture, length=50)
 

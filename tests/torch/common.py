@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 import ngem.torch as ours  # noqa: E402
 from ngem.torch import _families as families  # noqa: E402, F401
+from ngem.torch import _mixture as mixture  # noqa: E402, F401
 from ngem.torch import _preconditioners as preconditioners  # noqa: E402, F401
 
 HERE = Path(__file__).parent

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scoringrules
-from scipy import stats
+from scipy import optimize, stats
 
 import ngem
 
+from .common import mixture as functions
 from .common import ours, torch
 
 
@@ -49,6 +50,41 @@ def test_quantile_inverts_cdf(dtype):
     assert (ends[0] == -torch.inf).all()
     assert (ends[1] == torch.inf).all()
     assert ends[2].isnan().all()
+
+
+@pytest.mark.parametrize("q", [1e-12, 0.05, 0.5])
+def test_quantile_is_the_root_of_scipys_cdf(q):
+    """To double precision, far in the tails as well. The mirrored mixture has the upper tail."""
+    logits, mean, scale = univariate(batch=3)
+    weights, location, std = torch.softmax(logits, -1), mean[..., 0], scale[..., 0]
+    lower, mirrored = ours.quantile(logits, mean, scale, q), ours.quantile(logits, -mean, scale, q)
+    level = torch.tensor(1.0 - q, dtype=torch.float64)
+    upper = ours.quantile(logits, mean, scale, level)
+    for row in range(3):
+
+        def excess(x, tail, probability, row=row):
+            parts = getattr(stats.norm, tail)(x, location[row], std[row])
+            return np.log(weights[row].numpy() @ parts / probability)
+
+        for x, tail, probability in (
+            (lower, "cdf", q),
+            (-mirrored, "sf", q),
+            (upper, "sf", 1.0 - level.item()),
+        ):
+            root = optimize.brentq(excess, -50, 50, (tail, probability), xtol=1e-14)
+            np.testing.assert_allclose(x[row], root, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_quantile_takes_few_steps(dtype, monkeypatch):
+    """Every step evaluates the cdf once; Newton's method doubles the digits with each."""
+    calls, real = [], functions._normal_cdf
+    monkeypatch.setattr(functions, "_normal_cdf", lambda z: (calls.append(z.shape), real(z))[1])
+    parameters = univariate(batch=1000, dtype=dtype)
+    for q in (1e-6, 0.05, 0.5, 0.9, 1 - 1e-6):
+        calls.clear()
+        ours.quantile(*parameters, q)
+        assert len(calls) <= 16
 
 
 @pytest.mark.parametrize("name", HARD)

@@ -19,7 +19,7 @@ from ngem.families import DiagonalGaussian, FullGaussian
 from ngem.nn import mixture_mlp
 from ngem.objectives import NGEM, OBJECTIVES, BetaNLL
 
-from ..cases import EXTREMES, SHAPES, extreme_inputs, random_mixture
+from ..cases import EXTREMES, SHAPES, extreme_inputs, random_mixture, standard_normal
 from .common import ours, torch
 
 KEY = jax.random.key(11)
@@ -45,9 +45,9 @@ POWERS = [0.0, 0.3, 0.5, 1.0, torch.tensor(0.37, dtype=torch.float64)]
 def start(family, batch=8, comp=3, dim=2):
     """Return parameters of a mixture and targets near it, as arrays in double precision."""
     mixture = random_mixture(family, KEY, batch=(batch,), comp=comp, dim=dim)
-    y = mixture.sample(jax.random.fold_in(KEY, 1))
-    components = mixture.components
-    return [np.asarray(leaf) for leaf in (mixture.logits, components.mean, components.scale, y)]
+    mean, scale = mixture.components
+    y = mean[:, 0] + standard_normal(KEY, (batch, dim))
+    return [np.asarray(leaf) for leaf in (mixture.logits, mean, scale, y)]
 
 
 def with_factors(logits, mean, scale, y):

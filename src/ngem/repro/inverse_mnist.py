@@ -14,7 +14,7 @@ import numpy as np
 from .. import training
 from ..datasets import load_mnist
 from ..families import DiagonalGaussian
-from ..nn import mixture_mlp
+from ..nn import apply, mixture_mlp
 from ..objectives import OBJECTIVES
 from .store import Unit, rounded
 
@@ -84,7 +84,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         max_epochs=settings.epochs,
         learning_rate=settings.learning_rate,
     )
-    mixture = training.apply(fitted.network, train.x)
+    mixture = apply(fitted.network, train.x)
     weights = np.asarray(mixture.weights)
     result = {
         "train_nll": rounded(training.mean_nll(fitted.network, train), 7),

@@ -13,7 +13,7 @@ from .. import datasets, training
 from ..estimator.preprocessing import fit_scaling, no_scaling
 from ..families import DiagonalGaussian
 from ..mixture import gaussian_mixture
-from ..nn import MixtureNetwork, initialize_head, mixture_mlp
+from ..nn import MixtureNetwork, apply, initialize_head, mixture_mlp
 from ..objectives import NGEM, OBJECTIVES, AbstractObjective
 from .regression import mean_crps
 from .store import Unit, rounded
@@ -244,7 +244,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     if best is None:
         return result
     _, point, fitted, final = best
-    mixture = training.apply(fitted.network, parts[2].rows)
+    mixture = apply(fitted.network, parts[2].rows)
     result |= {
         **point,
         # In the task's units, like the NLL of the true density.

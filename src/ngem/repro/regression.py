@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .. import training
 from ..datasets import load_uci, random_split
 from ..mixture import Mixture
-from ..nn import MixtureNetwork, mixture_mlp
+from ..nn import MixtureNetwork, apply, mixture_mlp
 from ..objectives import OBJECTIVES
 from .store import Unit, rounded
 
@@ -87,7 +87,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         )
     except training.FitError as error:
         return {"diverged": str(error)[:200]}
-    mixture = training.apply(fitted.network, rows.test.x)
+    mixture = apply(fitted.network, rows.test.x)
     return {
         "train_nll": rounded(float(training.mean_nll(fitted.network, rows.train))),
         **{name: rounded(value) for name, value in scores(mixture, rows.test.y).items()},

@@ -10,7 +10,7 @@ from .. import training
 from ..datasets import load_uci, random_split, uci_splits
 from ..datasets.uci import SOURCES
 from ..estimator.preprocessing import fit_scaling
-from ..nn import mixture_mlp
+from ..nn import apply, mixture_mlp
 from ..objectives import OBJECTIVES
 from .regression import scores
 from .store import Unit, rounded
@@ -92,7 +92,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         if best is None or float(fitted.state.best_loss) < float(best.state.best_loss):
             best, chosen = fitted, rate
     assert best is not None
-    measured = scores(training.apply(best.network, test.x), test.y)
+    measured = scores(apply(best.network, test.x), test.y)
     measured["nll"] += targets.log_volume
     for name in ("nearest_rmse", "rmse", "crps"):
         measured[name] *= float(targets.scale[0])

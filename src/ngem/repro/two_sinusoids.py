@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .. import training
 from ..datasets import Sample, two_sinusoids
 from ..mixture import Mixture
-from ..nn import mixture_mlp
+from ..nn import apply, mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective
 from .store import Unit, rounded
 
@@ -136,7 +136,7 @@ class Run(NamedTuple):
 
     def predict(self, seed: int, x: Float[Array, "rows 1"] | None = None) -> Mixture:
         """Return the mixtures of one seed, at the training points unless others are given."""
-        return training.apply(self.results[seed].network, self.x if x is None else x)
+        return apply(self.results[seed].network, self.x if x is None else x)
 
 
 def train(

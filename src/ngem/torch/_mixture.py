@@ -11,7 +11,7 @@ from torch.distributions import Categorical, MixtureSameFamily
 from . import _checks
 from ._families import family_of
 
-# Every second step halves the bracket, so this is enough for any bracket in double precision.
+# Most mixtures need about ten steps. This bounds the worst case, where every step bisects.
 _MAX_STEPS = 240
 
 
@@ -94,7 +94,7 @@ def quantile(logits: Tensor, mean: Tensor, scale: Tensor, q: float | Tensor) -> 
     """
     weights, location, std = _univariate("quantile", logits, mean, scale)
     if not isinstance(q, Tensor):
-        q = torch.tensor(_checks.check_fraction("q", q))
+        q = torch.tensor(_checks.check_fraction("q", q), dtype=location.dtype)
     q = q.to(location.device, location.dtype)
     with torch.no_grad():
         x = _search(weights, location, std, q)
@@ -148,8 +148,13 @@ def _univariate(
 
 
 def _cdf(weights: Tensor, location: Tensor, std: Tensor, x: Tensor) -> Tensor:
-    total = (weights * torch.special.ndtr((x.unsqueeze(-1) - location) / std)).sum(-1)
+    total = (weights * _normal_cdf((x.unsqueeze(-1) - location) / std)).sum(-1)
     return total.clamp(max=1)  # rounding can make the sum of the weights exceed one
+
+
+def _normal_cdf(z: Tensor) -> Tensor:
+    # torch.special.ndtr is (1 + erf) / 2, which loses all digits in the lower tail.
+    return 0.5 * torch.erfc(-z / math.sqrt(2))
 
 
 def _normal_density(z: Tensor) -> Tensor:
@@ -166,24 +171,33 @@ def _search(weights: Tensor, location: Tensor, std: Tensor, q: Tensor) -> Tensor
     """Return the point where the cdf reaches q, by Newton's method within a bracket.
 
     A mixture's quantile lies between the smallest and the largest quantile of its components.
+    Upper quantiles are lower ones of the reflected mixture. The lower tail is nearly exponential,
+    so Newton's method solves log cdf(x) = log q.
     """
     inside = (q > 0) & (q < 1)
-    level = torch.where(inside, q, 0.5)
+    sign = torch.where(q > 0.5, -1.0, 1.0).to(q.dtype)
+    level = torch.where(inside, torch.where(q > 0.5, 1 - q, q), 0.5)
+    location = sign.unsqueeze(-1) * location
     bounds = location + std * torch.special.ndtri(level).unsqueeze(-1)
     low, high = bounds.amin(-1), bounds.amax(-1)
-    level = level.expand(low.shape)
     x = 0.5 * low + 0.5 * high
-    for number in range(_MAX_STEPS):
+    step = before = high - low
+    eps = torch.finfo(x.dtype).eps
+    for _ in range(_MAX_STEPS):
         z = (x.unsqueeze(-1) - location) / std
-        miss = (weights * torch.special.ndtr(z)).sum(-1) - level
-        low, high = torch.where(miss < 0, x, low), torch.where(miss < 0, high, x)
+        reached = (weights * _normal_cdf(z)).sum(-1)
+        density = (weights * _normal_density(z) / std).sum(-1)
+        excess = torch.log(reached / level)
+        low, high = torch.where(excess < 0, x, low), torch.where(excess < 0, high, x)
+        newton = -excess * reached / density
         middle = 0.5 * low + 0.5 * high
-        newton = x - miss / (weights * _normal_density(z) / std).sum(-1)
-        inside_bracket = (newton > low) & (newton < high)
-        proposal = torch.where(inside_bracket, newton, middle) if number % 2 == 0 else middle
-        if bool(((proposal == x) | (middle == low) | (middle == high)).all()):
+        converged = (excess.abs() <= 4 * eps) | (newton.abs() <= eps * x.abs())
+        done = converged | (middle == low) | (middle == high)
+        if bool(done.all()):
             break
-        # Rows that have converged stay as they are while the others continue.
-        x = torch.where(miss == 0, x, proposal)
+        # Bisect where Newton's step leaves the bracket or is not half the step before the last.
+        safe = (x + newton > low) & (x + newton < high) & (2 * newton.abs() < before.abs())
+        before, step = step, torch.where(safe, newton, middle - x)
+        x = torch.where(done, x, torch.where(safe, x + newton, middle))
     outside = torch.where(q == 0, -math.inf, torch.where(q == 1, math.inf, math.nan))
-    return torch.where(inside, x, outside)
+    return torch.where(inside, sign * x, outside)

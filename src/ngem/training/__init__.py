@@ -1,6 +1,5 @@
 """The one fit loop: how to train, on what, step by step, and what to do after each epoch."""
 
-from ..nn import apply
 from .data import Data, condense, shuffled
 from .loop import compiled, fit, fit_many
 from .parallel import side_by_side
@@ -17,7 +16,6 @@ __all__ = [
     "Plan",
     "Progress",
     "State",
-    "apply",
     "compiled",
     "condense",
     "fit",

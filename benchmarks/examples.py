@@ -1,0 +1,61 @@
+"""Run the scripts of `examples/` and record what their pages quote.
+
+    python benchmarks/examples.py
+
+Writes what the scripts print to docs/results/examples.json and to the pages of docs/examples, and
+the plots to docs/images. Sentences that repeat a figure are changed by hand: a test in
+`tests/test_documents.py` finds them.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "docs/results/examples.json"
+
+#: The page that quotes each run.
+RUNS = {
+    "energy.py": "energy.md",
+    "inverse_kinematics.py": "inverse_kinematics.md",
+    "two_sinusoids.py --objective ngem": "two_sinusoids.md",
+    "two_sinusoids.py --objective nll": "two_sinusoids.md",
+    "torch_two_sinusoids.py --loss ngem": "torch_loop.md",
+}
+
+
+def run(command: str, out: Path) -> list[str]:
+    """Return the lines that a script prints, without those about the progress of training."""
+    script, *options = command.split()
+    plots = [] if script.startswith("torch") else ["--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / script), *options, *plots],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return [line for line in done.stdout.splitlines() if not line.startswith("step ")]
+
+
+def quote(lines: list[str]) -> str:
+    """Return lines as a block of code on a page."""
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def main() -> None:
+    """Run all, then replace the lines that pages quote."""
+    before = json.loads(RESULT.read_text())
+    after = {}
+    for command, name in RUNS.items():
+        after[command] = run(command, ROOT / "docs/images")
+        print(f"{command}\n{quote(after[command])}")
+        page = ROOT / "docs/examples" / name
+        page.write_text(page.read_text().replace(quote(before[command]), quote(after[command])))
+    # The page compares the objectives by their figures and shows one plot.
+    (ROOT / "docs/images/two_sinusoids_nll.png").unlink(missing_ok=True)
+    RESULT.write_text(json.dumps(after, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
