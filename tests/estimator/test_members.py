@@ -186,4 +186,6 @@ def test_without_a_guard_only_networks_predict():
     expected = np.log(np.nanmean(np.exp(densities), axis=1))
     np.testing.assert_allclose(fitted.oof_log_prob_, expected, atol=1e-5)
     gain = fitted.diagnostics_["gain_over_gaussian"]
-    assert gain == pytest.approx(fitted.oof_log_prob_.mean() - stats.norm(y.mean(), y.std()).logpdf(y).mean(), abs=0.05)
+    assert gain == pytest.approx(
+        fitted.oof_log_prob_.mean() - stats.norm(y.mean(), y.std()).logpdf(y).mean(), abs=0.05
+    )

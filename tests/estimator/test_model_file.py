@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import save

@@ -50,7 +50,7 @@ def fitted(**settings):
 
 def with_rows_outside(x, y):
     """Append rows just outside the training range, far outside and beyond all bounds."""
-    far = [x[:10] + [2, 0, 0], x[:10] * [10, 1, -10], x[:10] * 1e3, x[:2] * 1e20]
+    far = [x[:10] + np.array([2, 0, 0]), x[:10] * [10, 1, -10], x[:10] * 1e3, x[:2] * 1e20]
     return np.concatenate([x, *far]), np.concatenate([y, *[y[: len(part)] for part in far]])
 
 

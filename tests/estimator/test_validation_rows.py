@@ -17,7 +17,9 @@ def held_out(monkeypatch, *arguments, **settings):
         raise _Stop
 
     monkeypatch.setattr(training, "fit", stop)
-    estimator = MDNRegressor(**{"n_members": 1, "hidden_sizes": (2,), "random_state": 0, **settings})
+    estimator = MDNRegressor(
+        **{"n_members": 1, "hidden_sizes": (2,), "random_state": 0, **settings}
+    )
     with pytest.raises(_Stop):
         estimator.fit(*arguments)
     return estimator.validation_rows_

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.mixture import GaussianMixture
 
 import ngem
-from ngem.families import DiagonalGaussian, FullGaussian, LocationScale
+from ngem.families import FullGaussian, LocationScale
 from ngem.mixture import Mixture
 from ngem.objectives import (
     ANNEALED,

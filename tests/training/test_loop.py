@@ -252,7 +252,9 @@ def test_the_kept_parameters_were_trained_at_the_last_strength(monkeypatch, pati
     assert kept == pytest.approx(later.min(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("epoch", "ends", "goes_back"), [(9, False, False), (10, True, True), (50, True, False)])
+@pytest.mark.parametrize(
+    ("epoch", "ends", "goes_back"), [(9, False, False), (10, True, True), (50, True, False)]
+)
 def test_the_schedule_ends_by_a_stall_or_by_the_clock(epoch, ends, goes_back):
     """A quarter of the patience after the best epoch, 8, or after half of 100 epochs."""
     plan, net = Plan(patience=8, power=(0.5, 0.0, 0.5)), network()

@@ -120,7 +120,7 @@ def _mean(values: Float[np.ndarray, " batch"], counts: Float[np.ndarray, " batch
     return float(np.average(values, weights=counts)) if len(values) else float("nan")
 
 
-def _make_guard(train: Rows, linear: RidgeCV, left_out: Float[np.ndarray, "batch dim"]) -> Guard:
+def _make_guard(train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim"]) -> Guard:
     """Return the guard with weights still to be learned."""
     y, counts = train.y, train.counts
     center = np.average(y, axis=0, weights=counts)

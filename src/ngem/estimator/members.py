@@ -82,9 +82,7 @@ def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarra
     return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
 
 
-def _train(
-    job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress], None]
-) -> Member:
+def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress], None]) -> Member:
     """Train one member."""
     settings, held_out = job.settings, job.held_out[index]
     seed = (job.seed + index * _NEXT_SEED) % (2**31 - 1)

@@ -146,7 +146,9 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     }
     parts = {"network": model.network.members, "guard": model.network.guard}
     return named | {
-        name: np.asarray(leaf) for prefix, part in parts.items() for name, leaf in _leaves(prefix, part)
+        name: np.asarray(leaf)
+        for prefix, part in parts.items()
+        for name, leaf in _leaves(prefix, part)
     }
 
 

@@ -33,7 +33,7 @@ _BUDGET = 2**24
 
 @dataclass(frozen=True)
 class Model:
-    """An average of networks, and how a user's features and targets relate to its inputs and outputs.
+    """An average of networks, and how a user's rows relate to its inputs and outputs.
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
     units, of the asked dtype, and begin with the axis of rows.
@@ -171,7 +171,11 @@ class Model:
 
         def to_user(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
             noise, model, entropies = (leaf.astype(np.float64) for leaf in part)
-            return noise * scale**2, model * scale**2, entropies + [self.targets.log_volume, 0.0]
+            return (
+                noise * scale**2,
+                model * scale**2,
+                entropies + np.array([self.targets.log_volume, 0.0]),
+            )
 
         return self._stream(
             _uncertainty,
@@ -201,7 +205,9 @@ class Model:
         numbers: int = 1,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
-        size = _block_size(len(x), max(numbers, 2 * self.network.n_components * (1 + 2 * self.network.dim)))
+        size = _block_size(
+            len(x), max(numbers, 2 * self.network.n_components * (1 + 2 * self.network.dim))
+        )
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))

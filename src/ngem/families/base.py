@@ -192,7 +192,9 @@ class AbstractFamily(abc.ABC):
         """Return the parameters with scales of at least `smallest`."""
 
     @abc.abstractmethod
-    def bound(self, params: Params, low: Float[Array, " dim"], high: Float[Array, " dim"]) -> Params:
+    def bound(
+        self, params: Params, low: Float[Array, " dim"], high: Float[Array, " dim"]
+    ) -> Params:
         """Return the parameters with means in [low, high] and std of at most high - low."""
 
     def positive(self, raw: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -141,6 +141,4 @@ class AbstractLocationScale(AbstractFamily):
         self, params: LocationScale, low: Float[Array, " dim"], high: Float[Array, " dim"]
     ) -> LocationScale:
         largest = (high - low) / self.unit_variance**0.5
-        return LocationScale(
-            jnp.clip(params.mean, low, high), jnp.minimum(params.scale, largest)
-        )
+        return LocationScale(jnp.clip(params.mean, low, high), jnp.minimum(params.scale, largest))

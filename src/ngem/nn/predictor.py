@@ -57,8 +57,8 @@ class Guard(eqx.Module):
             "log_weights": (2 + len(WIDTHS),),
             "slope": (dim, n_inputs),
             "widths": (len(WIDTHS), dim),
-            **{name: (dim,) for name in ("intercept", "noise", "center", "floor", "ceiling")},
-            **{name: (n_inputs,) for name in ("low", "high", "unit")},
+            **dict.fromkeys(("intercept", "noise", "center", "floor", "ceiling"), (dim,)),
+            **dict.fromkeys(("low", "high", "unit"), (n_inputs,)),
         }
 
     def clip(self, x: Float[Array, " features"]) -> Float[Array, " features"]:

@@ -7,7 +7,6 @@ from jaxtyping import Array, Float
 
 from .. import _defaults, _errors
 
-
 #: The largest fraction of training that a low learning rate stretches a schedule to.
 _LONGEST = 0.5
 

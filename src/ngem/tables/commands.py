@@ -72,6 +72,7 @@ def tune(
                 f"tuning must have validation rows, got {len(rows.x)} rows, too few to hold some "
                 "out; use `ngem fit`."
             )
+        assert estimator.oof_log_prob_ is not None, "a fitted estimator knows its rows"
         nll = -float(np.nanmean(estimator.oof_log_prob_))
         return estimator, nll - estimator.diagnostics_["nll_offset"]
 
@@ -204,6 +205,7 @@ def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[s
 
 def _honest_scores(estimator: MDNRegressor, rows: Rows) -> scores.RowScores:
     """Return the scores of each held-out row once, or of all rows if none were held out."""
+    assert estimator.oof_log_prob_ is not None, "a loaded estimator does not know its rows"
     parts, seen = [], np.zeros(len(rows.x), bool)
     for fold, model in estimator.held_out_models():
         new = fold[~seen[fold]]  # a few rows are in two folds

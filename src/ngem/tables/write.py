@@ -16,9 +16,7 @@ from .formats import SEPARATORS, TableError, check_suffix
 
 def with_predictions(rows: Rows, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
     """Return a frame of all rows: kept columns, then predictions, null for incomplete rows."""
-    predictions = {
-        name: _in_place(name, values, rows.complete) for name, values in columns.items()
-    }
+    predictions = {name: _in_place(name, values, rows.complete) for name, values in columns.items()}
     both = set(rows.kept.columns) & set(predictions)
     if both:
         raise TableError(

@@ -19,7 +19,6 @@ from .data import Batches, Data
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
 
-
 #: Weight of the tail in the likelihood that decides when to stop.
 _TAIL = 0.01
 
