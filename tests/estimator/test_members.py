@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ngem import MDNRegressor
+from ngem import ConformalRegressor, MDNRegressor
 
 pytestmark = pytest.mark.trains
 
@@ -189,3 +189,37 @@ def test_without_a_guard_only_networks_predict():
     assert gain == pytest.approx(
         fitted.oof_log_prob_.mean() - stats.norm(y.mean(), y.std()).logpdf(y).mean(), abs=0.05
     )
+
+
+def test_held_out_rows_calibrate_regions(model, tmp_path):
+    x, y = sine()
+    scores = model.held_out_region_mass(x, y)
+    rows, member = next(iter(model.held_out_models()))
+    only = rows[[np.sum(np.concatenate(model.folds_) == row) == 1 for row in rows]]
+    expected = member.region_mass(x[only], y[only, None])[:, 0]
+    np.testing.assert_allclose(scores[only], expected, atol=1e-5)
+    conformal = ConformalRegressor(model).calibrate_held_out(x, y)
+    np.testing.assert_array_equal(conformal.scores_, np.sort(scores))
+    region = conformal.predict_interval(x[:5], 0.8)
+    assert np.isfinite(region[:, 0]).all()
+    model.save(tmp_path / "model")
+    loaded = MDNRegressor.load(tmp_path / "model")
+    with pytest.raises(ValueError, match="must know which rows it held out"):
+        ConformalRegressor(loaded).calibrate_held_out(x, y)
+    unaware = MDNRegressor(**{**TINY, "max_epochs": 2, "early_stopping": False}).fit(x, y)
+    with pytest.raises(ValueError, match="must have held rows out"):
+        ConformalRegressor(unaware).calibrate_held_out(x, y)
+
+
+@pytest.mark.slow
+def test_regions_calibrated_by_held_out_rows_cover():
+    """Simulated: on average over data sets, as much as asked, and not much more."""
+    settings = {**TINY, "max_epochs": 40}
+    covered = []
+    for seed in range(10):
+        x, y = sine(120, seed=seed)
+        model = MDNRegressor(**{**settings, "random_state": seed}).fit(x, y)
+        conformal = ConformalRegressor(model).calibrate_held_out(x, y)
+        covered.append(conformal.contains(*sine(500, seed=100 + seed), 0.8).mean())
+    error = np.std(covered) / np.sqrt(len(covered))
+    assert 0.8 - 2 * error - 0.01 <= np.mean(covered) <= 0.9

@@ -1,4 +1,4 @@
-"""Split conformal recalibration: regions with guaranteed coverage for any model."""
+"""Conformal recalibration: regions that cover what they promise, for any model."""
 
 import math
 import warnings
@@ -54,6 +54,30 @@ class ConformalRegressor:
         """Compute the scores of rows that were used neither to train nor to select the model."""
         scores, estimator = self._scores(X, y, purpose=0)
         _errors.check_finite("the calibration scores", scores)
+        self.scores_ = np.sort(scores)
+        self._calibrated = _identity(estimator)
+        return self
+
+    def calibrate_held_out(self, X: Any, y: Any) -> "ConformalRegressor":
+        """Compute the scores of the rows that the model was fitted to, each by a member without it.
+
+        No rows need to be kept aside: this is cross-conformal calibration. Scores come from single
+        members and regions from all of them together, which are at least as good. So the guarantee
+        of `calibrate` does not hold exactly; in simulations regions cover what was asked, or more.
+
+        Args:
+            X: The features that the model was fitted to.
+            y: Their targets.
+        """
+        estimator, X = unwrap(self.model, X)
+        seed = np.random.RandomState([self.random_state, 0])
+        scores = estimator.held_out_region_mass(X, y, self.n_samples, seed)
+        scores = scores[~np.isnan(scores)]
+        if not len(scores):
+            raise ValueError(
+                "the model must have held rows out, got one that has not; fit it with "
+                "early_stopping=True and without an eval_set, or call calibrate with new rows."
+            )
         self.scores_ = np.sort(scores)
         self._calibrated = _identity(estimator)
         return self

@@ -116,7 +116,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws from the conditional distributions, (n_samples, rows[, columns])."""
         x = self._read_features(X)
-        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        n_samples, key = _read_n_samples(n_samples), to_key(random_state)
         draws = self.model_.sample(x, n_samples, key, x.dtype)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
@@ -160,7 +160,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             random_state: Seed of these samples.
         """
         x = self._read_features(X)
-        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        n_samples, key = _read_n_samples(n_samples), to_key(random_state)
         noise, model, parts = self.model_.uncertainty(x, n_samples, key)
         return Uncertainty(
             self._like_targets(noise), self._like_targets(model), parts[:, 0], parts[:, 1]
@@ -182,7 +182,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         Estimated as the fraction of `n_samples` draws whose density is at least that of y.
         """
         table = self._read_rows(X, y)
-        n_samples, key = _read_n_samples(n_samples), _to_key(random_state)
+        n_samples, key = _read_n_samples(n_samples), to_key(random_state)
         return self.model_.sampled_region_mass(table.x, table.y, n_samples, key)
 
     def __sklearn_tags__(self) -> Any:
@@ -251,7 +251,8 @@ def _read_n_samples(value: Any) -> int:
     return int(value)
 
 
-def _to_key(random_state: Any) -> Any:
+def to_key(random_state: Any) -> Any:
+    """Return JAX's key for a random state of scikit-learn's kind."""
     return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
 
 

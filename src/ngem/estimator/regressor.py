@@ -13,7 +13,7 @@ from ..nn import average
 from ..training import Data
 from ..training.callbacks import ProgressBar
 from . import model_file, parameters
-from .density_regressor import DensityRegressor
+from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
 from .members import Job, Member, as_data, choose_held_out, others, train_members
 from .prediction import Model
@@ -299,10 +299,39 @@ class MDNRegressor(DensityRegressor):
         them, but for the other members.
         """
         check_is_fitted(self)
-        assert self.folds_ is not None, "a loaded estimator does not know its rows"
+        if self.folds_ is None:
+            raise ValueError(
+                "the estimator must know which rows it held out, got one that was loaded from a "
+                "file; fit it again, or judge it by new rows."
+            )
         for index, rows in enumerate(self.folds_):
             if len(rows):
                 yield rows, self.model_.member(index)
+
+    def held_out_region_mass(
+        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
+    ) -> np.ndarray:
+        """Return the mass of the smallest region that holds each row's targets, (rows,).
+
+        Each row is judged by a member that has not seen it; NaN for rows that were never held out.
+        For several target columns it is that of the joint region, estimated from samples.
+
+        Args:
+            X: Features of the rows that the estimator was fitted to.
+            y: Their targets.
+            n_samples: Samples per row for joint regions.
+            random_state: Seed of these samples.
+        """
+        table, key = self._read_rows(X, y), to_key(random_state)
+        masses = np.full(len(table.x), np.nan)
+        for rows, model in self.held_out_models():
+            held_out = table.x[rows], table.y[rows]
+            masses[rows] = (
+                model.region_mass(*held_out)[:, 0]
+                if self.n_outputs_ == 1
+                else model.sampled_region_mass(*held_out, n_samples, key)
+            )
+        return masses
 
     def to_torch(self) -> Any:
         """Return the fitted model as a `torch.nn.Module` with the same predictions.

@@ -149,12 +149,13 @@ def weights_table(spec: Spec, results: Results) -> Table:
 
 
 def uci_table(spec: Spec, results: Results) -> Table:
-    """Return mean test scores with standard errors by data set and objective."""
-    rows = [["set", "objective", "NLL", "RMSE", "CRPS", "coverage of 90%", "splits"]]
+    """Return mean test scores with standard errors by data set and method."""
+    rows = [["set", "method", "NLL", "RMSE", "CRPS", "50% intervals", "90% intervals", "splits"]]
+    names = ("nll", "rmse", "crps", "coverage50", "coverage90")
     for name in spec.settings["datasets"]:
         for objective in spec.settings["objectives"]:
             runs = results.select(dataset=name, objective=objective)
-            columns = [scores(runs, score) for score in ("nll", "rmse", "crps", "coverage90")]
+            columns = [scores(runs, score) for score in names]
             cells = [f"{v.mean():.4g} ± {standard_error(v):.2g}" for v in columns]
             rows.append([name, objective, *cells, str(len(runs))])
     return rows

@@ -109,6 +109,7 @@ STATISTICS: dict[str, Callable[[Sequence[Run], str], float]] = {
     "mean": lambda runs, score: float(np.mean(scores(runs, score))),
     "std": lambda runs, score: float(np.std(scores(runs, score))),
     "median": lambda runs, score: float(np.median(scores(runs, score))),
+    "largest": lambda runs, score: float(np.max(scores(runs, score))),
     "absolute mean": lambda runs, score: abs(float(np.mean(scores(runs, score)))),
     "iterations to stay": _iterations_to_stay,
     "detour": _detour,
