@@ -1,5 +1,6 @@
 """Mixtures: weights and components of one family, for any number of rows at once."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..families import (
 )
 from . import checks, univariate
 from .blocks import over_blocks, padded
-from .rows import broadcast_rows, map_components, map_rows, subtract_max
+from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
 
 # Where a component can bend the mixture's density, in units of its standard deviation. The points
 # reach far out, because the tail of a wide component may meet a faint one there. Extrema of the
@@ -232,9 +233,9 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _modes(self) -> Float[Array, "*batch comp"]:
-        return self._map_rows(
-            lambda row: univariate.modes(**row._shape(), n_modes=row.n_components)
-        )
+        flat = self._flat()
+        x = univariate.modes(**flat._shape(), n_modes=self.n_components)
+        return x.T.reshape(*self.batch_shape, self.n_components)
 
     def interval(
         self, coverage: float | Float[Array, ""], kind: str = "hdr"
@@ -268,19 +269,21 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
-        def mass(row: Mixture, at: Float[Array, " 1"]) -> Float[Array, ""]:
-            return univariate.region_mass(**row._bumps(), x=at[0], n_intervals=row.n_components)
-
-        return self._map_rows(mass, y)
+        flat = self._flat()
+        mass = univariate.region_mass(
+            **flat._bumps(), x=y.reshape(-1), n_intervals=self.n_components
+        )
+        return mass.reshape(self.batch_shape)
 
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
-        def region(row: Mixture) -> Float[Array, "comp 2"]:
-            return univariate.highest_density(
-                **row._bumps(), coverage=coverage, n_intervals=row.n_components
-            )
-
-        return self._map_rows(region)
+        flat = self._flat()
+        region = univariate.highest_density(
+            **flat._bumps(),
+            coverage=jnp.broadcast_to(coverage, flat.batch_shape),
+            n_intervals=self.n_components,
+        )
+        return jnp.moveaxis(region, -1, 0).reshape(*self.batch_shape, self.n_components, 2)
 
     def _each_row(self, program: Callable[..., Array], *per_row: Array) -> Array:
         """Return what a program computes for each row, in blocks on all cores for very many rows.
@@ -301,16 +304,24 @@ class Mixture(eqx.Module):
 
         return jnp.asarray(over_blocks(one, len(self.logits), _BLOCK))
 
+    def _flat(self) -> "Mixture":
+        """Return the same mixtures with one axis of rows."""
+        axes, count = len(self.batch_shape), math.prod(self.batch_shape)
+        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[axes:]), self)
+
     def _bumps(self) -> dict[str, Any]:
-        """Return the density of one row, its cdf, and bounds that hold nearly all probability."""
+        """Return densities, their cdf, and bounds that hold nearly all of each row's probability.
+
+        Of functions and grids, points are the first axis and rows the last.
+        """
         dtype = self.logits.dtype
         tail = jnp.maximum(_TAIL, 2 * jnp.finfo(dtype).eps).astype(dtype)
         ends = [self._component_quantiles(q) for q in (tail, 1 - tail)]
         return {
             **self._shape(),
             "cdf": self._cdf(),
-            "lower": ends[0].min(),
-            "upper": ends[1].max(),
+            "lower": ends[0].min(axis=-1),
+            "upper": ends[1].max(axis=-1),
         }
 
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
@@ -319,20 +330,32 @@ class Mixture(eqx.Module):
         )
 
     def _shape(self) -> dict[str, Any]:
-        """Return the log density of one row and a grid that resolves its bends."""
+        """Return the log density of all rows and a grid that resolves its bends."""
         location = self._per_component(self.family.mean)
         deviation = jnp.sqrt(self.component_variance())
-        grid = location + deviation * jnp.array([_BENDS], location.dtype)
+        grid = location + deviation * jnp.array(_BENDS, location.dtype)[None, None]
         # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
         log_density = lambda x: self._log_density(x)  # noqa: E731
-        return {"log_prob": log_density, "grid": jnp.sort(grid.ravel())}
+        return {"log_prob": log_density, "grid": sort_rows(grid.reshape(len(grid), -1)).T}
 
-    def _log_density(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the log density of one row at many points, which are the last axis."""
-        points = jax.vmap(self.family.log_prob, in_axes=(None, 0))
-        density = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
-        largest, joint = subtract_max(self.log_weights[:, None], density, axis=0)
-        return (largest + jax.nn.logsumexp(joint, axis=0)).reshape(x.shape)
+    def _log_density(self, x: Float[Array, "point batch"]) -> Float[Array, "point batch"]:
+        """Return the log density of each row at many points, one component at a time."""
+        parts = jax.tree.map(
+            lambda leaf: jnp.moveaxis(leaf, 1, 0), (self.log_weights, self.components)
+        )
+        rows = jax.vmap(lambda params, at: self.family.log_prob(params, at[None]))
+        points = jax.vmap(rows, in_axes=(None, 0))
+
+        def largest(highest: Array, part: tuple[Array, Params]) -> tuple[Array, None]:
+            return jnp.maximum(highest, part[0][None] + points(part[1], frozen_x)), None
+
+        def add(total: Array, part: tuple[Array, Params]) -> tuple[Array, None]:
+            return total + jnp.exp(part[0][None] + points(part[1], x) - highest), None
+
+        frozen_x, frozen = jax.lax.stop_gradient((x, parts))
+        highest = jax.lax.scan(largest, jnp.full_like(x, -jnp.inf), frozen)[0]
+        highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
+        return highest + jnp.log(jax.lax.scan(add, jnp.zeros_like(x), parts)[0])
 
     def _average(
         self, fn: Callable[[Params, Array], Array]
@@ -367,10 +390,6 @@ class Mixture(eqx.Module):
 
     def _per_component(self, fn: Callable[[Params], Any]) -> Any:
         return map_rows(fn, self.logits.shape)(self.components)
-
-    def _map_rows(self, fn: Callable[..., Array], *per_row: Array) -> Array:
-        """Return a function of one row's mixture, and of values that belong to it, for each row."""
-        return map_rows(fn, self.batch_shape)(self, *per_row)
 
     def _select(self, picked: Array) -> Params:
         """Return the parameters of one component per draw."""
