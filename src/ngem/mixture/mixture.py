@@ -33,8 +33,9 @@ _BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 # it is one rounding unit, because 1 - 1e-9 would round to 1 and the bracket would be infinite.
 _TAIL = 1e-9
 
-# Rows per block where there are very many.
-_BLOCK = 32_768
+# Rows per block where there are very many. Modes and regions keep a grid of points for each row,
+# and those of a block must stay in the processor's cache.
+_BLOCK, _GRID_BLOCK = 32_768, 128
 
 
 class Mixture(eqx.Module):
@@ -180,7 +181,7 @@ class Mixture(eqx.Module):
         level = jnp.asarray(q, self.logits.dtype)
         if level.ndim > 0:
             return self._quantile(level)
-        return self._each_row(lambda rows: rows._quantile(level))
+        return self._each_row(Mixture._quantile, shared=(level,))
 
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -229,7 +230,7 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         checks.check_one_dimensional("modes", self.dim)
-        return self._modes()
+        return self._each_row(Mixture._modes, size=_GRID_BLOCK)
 
     @eqx.filter_jit
     def _modes(self) -> Float[Array, "*batch comp"]:
@@ -256,7 +257,8 @@ class Mixture(eqx.Module):
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        return self._highest_density(jnp.asarray(coverage, self.logits.dtype))
+        level = jnp.asarray(coverage, self.logits.dtype)
+        return self._each_row(Mixture._highest_density, shared=(level,), size=_GRID_BLOCK)
 
     def region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
         """Return the probability of the highest-density region whose boundary goes through y.
@@ -265,7 +267,7 @@ class Mixture(eqx.Module):
         mode, near 1 far out. Uniform on (0, 1) where y comes from this density.
         """
         checks.check_one_dimensional("region_mass", self.dim)
-        return self._region_mass(y)
+        return self._each_row(Mixture._region_mass, y, size=_GRID_BLOCK)
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
@@ -285,24 +287,30 @@ class Mixture(eqx.Module):
         )
         return jnp.moveaxis(region, -1, 0).reshape(*self.batch_shape, self.n_components, 2)
 
-    def _each_row(self, program: Callable[..., Array], *per_row: Array) -> Array:
+    def _each_row(
+        self,
+        program: Callable[..., Array],
+        *per_row: Array,
+        shared: tuple[Array, ...] = (),
+        size: int | None = None,
+    ) -> Array:
         """Return what a program computes for each row, in blocks on all cores for very many rows.
 
         Traced arrays are part of a larger program, which is not split.
         """
-        arguments = (self, *per_row)
-        is_large = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
+        arguments, size = (self, *per_row), size or _BLOCK
+        is_large = len(self.batch_shape) == 1 and len(self.logits) > size
         has_equal_rows = all(array.shape[:-1] == self.batch_shape for array in per_row)
-        is_concrete = all(map(checks.is_concrete, jax.tree.leaves(arguments)))
+        is_concrete = all(map(checks.is_concrete, jax.tree.leaves((arguments, shared))))
         if not (is_large and has_equal_rows and is_concrete and jax.default_backend() == "cpu"):
-            return program(*arguments)
+            return program(*arguments, *shared)
         host = jax.tree.map(np.asarray, arguments)
 
         def one(rows: slice) -> np.ndarray:
-            block = jax.tree.map(lambda leaf: padded(leaf[rows], _BLOCK), host)
-            return np.asarray(program(*block))[: len(host[0].logits[rows])]
+            block = jax.tree.map(lambda leaf: padded(leaf[rows], size), host)
+            return np.asarray(program(*block, *shared))[: len(host[0].logits[rows])]
 
-        return jnp.asarray(over_blocks(one, len(self.logits), _BLOCK))
+        return jnp.asarray(over_blocks(one, len(self.logits), size))
 
     def _flat(self) -> "Mixture":
         """Return the same mixtures with one axis of rows."""

@@ -87,7 +87,7 @@ def newton_root(
 ) -> Float[Array, "..."]:
     """Return where a monotone f crosses zero between lower and upper, element by element.
 
-    Newton's method, or bisection where a step leaves the bracket or did not halve f on its side.
+    Newton's method, or bisection where a step leaves the bracket or does not quarter f on its side.
     The loop has no reverse-mode derivative of its own.
 
     Args:
@@ -118,15 +118,15 @@ def newton_root(
 def _newton_step(p: _Step, rises: Array, value: Array, slope: Array, tolerance: Array) -> _Step:
     """Shrink each bracket to the side of x that holds the root, and choose the next x."""
     size, is_right = jnp.abs(value), (value > 0) == rises
-    halved = size < 0.5 * jnp.where(is_right, p.at_upper, p.at_lower)
+    shrank = size < 0.25 * jnp.where(is_right, p.at_upper, p.at_lower)
     lower, upper = jnp.where(is_right, p.lower, p.x), jnp.where(is_right, p.x, p.upper)
     at_lower = jnp.where(is_right, p.at_lower, size)
     at_upper = jnp.where(is_right, size, p.at_upper)
     newton, middle = p.x - value / slope, lower + 0.5 * (upper - lower)
     is_inside = (newton > lower) & (newton < upper)
-    x = jnp.where(is_inside & halved, newton, middle)
-    # No floats are left between the ends of some brackets.
-    stuck = ~((x > lower) & (x < upper))
+    x = jnp.where(is_inside & shrank, newton, middle)
+    # The step is lost in rounding, or no floats are left between the ends of the bracket.
+    stuck = (newton == p.x) | ~((x > lower) & (x < upper))
     small = ~(size > tolerance)
     x = jnp.where(p.finished | stuck | (small & ~is_inside), p.x, jnp.where(small, newton, x))
     return _Step(x, lower, upper, at_lower, at_upper, p.finished | stuck | small)

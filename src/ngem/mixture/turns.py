@@ -19,6 +19,9 @@ Result = TypeVar("Result")
 # Most densities turn less often, however many components they have.
 _FEW = 15
 
+# Rounding can make more turns where a density is nearly flat. It makes them in pairs.
+_SPARE = 10
+
 
 class Survey(NamedTuple):
     """The log density at ascending points, the first and the last of them twice.
@@ -68,11 +71,10 @@ def with_room_for_turns(
 
     Args:
         seen: The densities.
-        n_components: Components of each density. It has about as many modes at most, but rounding
-            can make more where it is flat.
+        n_components: Components of each density, and about as many modes at most.
         program: Takes an odd number of turns. Its result has the same shape for any number.
     """
-    most = 4 * n_components + 3
+    most = 2 * n_components - 1 + _SPARE
     if most <= 2 * _FEW:
         return program(most)
     # A dip of the slope may be two turns.
