@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from ngem.mixture.roots import find_root
+from ngem.mixture.roots import find_root, newton_root
 
 LOWER, UPPER = -1.37, 2.0
 
@@ -179,3 +179,48 @@ def test_can_be_held_constant_inside_a_gradient():
         return scale * x
 
     assert float(jax.jit(jax.grad(loss))(jnp.array(2.0))) == 0.5
+
+
+# With a derivative
+
+SLOPES = {
+    "exponential": (lambda x: jnp.exp(60 * x) - 400.0, True),
+    "falling": (lambda x: jnp.cos(x + 1), False),
+    "saturated": (lambda x: jnp.arctan(1e9 * (x - 0.7)), True),
+    "infinite slope": (lambda x: jnp.cbrt(x - 0.1), True),
+    "flat": (lambda x: (x - 0.3) ** 9, True),
+}
+
+
+def _newton(f, start, lower, upper, rises, tolerance=0.0):
+    def with_slope(x):
+        value, slope = jax.jvp(f, (x,), (jnp.ones_like(x),))
+        return value, slope, jnp.full_like(x, tolerance)
+
+    return jax.jit(lambda *ends: newton_root(with_slope, *ends, jnp.full(start.shape, rises)))(
+        start, lower, upper
+    )
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_newton_agrees_with_brentq_from_any_start(name):
+    f, rises = SLOPES[name]
+    start = jnp.linspace(-1.0, 1.9, 7)
+    ends = (jnp.full(7, LOWER), jnp.full(7, UPPER))
+    expected = brentq(FUNCTIONS[name][1], LOWER, UPPER, xtol=1e-15, maxiter=500)
+    tolerance = 1e-9 if name == "flat" else 1e-14
+    np.testing.assert_allclose(_newton(f, start, *ends, rises), expected, atol=tolerance)
+
+
+def test_newton_takes_one_more_step_within_the_tolerance():
+    ends = (jnp.array([0.0]), jnp.array([2.0]))
+    x = _newton(lambda x: x**2 - 2, jnp.array([1.42]), *ends, True, tolerance=0.1)
+    assert 1e-9 < abs(float(x[0]) - np.sqrt(2)) < 2e-5
+
+
+@pytest.mark.timeout(60)
+def test_newton_ends_without_a_bracket_or_a_number():
+    start, nan = jnp.array([0.5, 0.5, 0.4]), jnp.nan
+    lower, upper = jnp.array([0.5, nan, 0.0]), jnp.array([0.5, 1.0, 1.0])
+    x = _newton(lambda x: jnp.where(x == 0.4, jnp.nan, x - 0.2), start, lower, upper, True)
+    np.testing.assert_array_equal(x, start)

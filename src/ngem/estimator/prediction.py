@@ -69,15 +69,15 @@ class Model:
         def to_user(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
 
-        # A highest-density region evaluates all components on a grid of points around each, many
-        # times. More than a few rows at a time would not stay in the processor's cache.
+        # A highest-density region evaluates all components on a grid of points around each. More
+        # than a few rows at a time would not stay in the processor's cache.
         return self._stream(
             _highest_density,
             x,
             shared=(jnp.asarray(coverage, jnp.float32),),
             finish=to_user,
             dtype=dtype,
-            numbers=_BUDGET // _FEW,
+            numbers=2 * _BUDGET // _FEW,
         )
 
     def sample(
@@ -126,7 +126,7 @@ class Model:
             scaled,
             shared=("region_mass",),
             dtype=dtype,
-            numbers=_BUDGET // _FEW,
+            numbers=2 * _BUDGET // _FEW,
         )
 
     def sampled_region_mass(

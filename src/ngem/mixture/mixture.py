@@ -1,5 +1,6 @@
 """Mixtures: weights and components of one family, for any number of rows at once."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..families import (
 )
 from . import checks, univariate
 from .blocks import over_blocks, padded
-from .rows import broadcast_rows, map_components, map_rows, subtract_max
+from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
 
 # Where a component can bend the mixture's density, in units of its standard deviation. The points
 # reach far out, because the tail of a wide component may meet a faint one there. Extrema of the
@@ -32,8 +33,9 @@ _BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 # it is one rounding unit, because 1 - 1e-9 would round to 1 and the bracket would be infinite.
 _TAIL = 1e-9
 
-# Rows per block where there are very many.
-_BLOCK = 32_768
+# Rows per block where there are very many. Modes and regions keep a grid of points for each row,
+# and those of a block must stay in the processor's cache.
+_BLOCK, _GRID_BLOCK = 32_768, 128
 
 
 class Mixture(eqx.Module):
@@ -179,7 +181,7 @@ class Mixture(eqx.Module):
         level = jnp.asarray(q, self.logits.dtype)
         if level.ndim > 0:
             return self._quantile(level)
-        return self._each_row(lambda rows: rows._quantile(level))
+        return self._each_row(Mixture._quantile, shared=(level,))
 
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -228,13 +230,13 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         checks.check_one_dimensional("modes", self.dim)
-        return self._modes()
+        return self._each_row(Mixture._modes, size=_GRID_BLOCK)
 
     @eqx.filter_jit
     def _modes(self) -> Float[Array, "*batch comp"]:
-        return self._map_rows(
-            lambda row: univariate.modes(**row._shape(), n_modes=row.n_components)
-        )
+        flat = self._flat()
+        x = univariate.modes(**flat._shape(), n_modes=self.n_components)
+        return x.T.reshape(*self.batch_shape, self.n_components)
 
     def interval(
         self, coverage: float | Float[Array, ""], kind: str = "hdr"
@@ -255,7 +257,8 @@ class Mixture(eqx.Module):
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        return self._highest_density(jnp.asarray(coverage, self.logits.dtype))
+        level = jnp.asarray(coverage, self.logits.dtype)
+        return self._each_row(Mixture._highest_density, shared=(level,), size=_GRID_BLOCK)
 
     def region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
         """Return the probability of the highest-density region whose boundary goes through y.
@@ -264,53 +267,69 @@ class Mixture(eqx.Module):
         mode, near 1 far out. Uniform on (0, 1) where y comes from this density.
         """
         checks.check_one_dimensional("region_mass", self.dim)
-        return self._region_mass(y)
+        return self._each_row(Mixture._region_mass, y, size=_GRID_BLOCK)
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
-        def mass(row: Mixture, at: Float[Array, " 1"]) -> Float[Array, ""]:
-            return univariate.region_mass(**row._bumps(), x=at[0], n_intervals=row.n_components)
-
-        return self._map_rows(mass, y)
+        flat = self._flat()
+        mass = univariate.region_mass(
+            **flat._bumps(), x=y.reshape(-1), n_intervals=self.n_components
+        )
+        return mass.reshape(self.batch_shape)
 
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
-        def region(row: Mixture) -> Float[Array, "comp 2"]:
-            return univariate.highest_density(
-                **row._bumps(), coverage=coverage, n_intervals=row.n_components
-            )
+        flat = self._flat()
+        region = univariate.highest_density(
+            **flat._bumps(),
+            coverage=jnp.broadcast_to(coverage, flat.batch_shape),
+            n_intervals=self.n_components,
+        )
+        return jnp.moveaxis(region, -1, 0).reshape(*self.batch_shape, self.n_components, 2)
 
-        return self._map_rows(region)
-
-    def _each_row(self, program: Callable[..., Array], *per_row: Array) -> Array:
+    def _each_row(
+        self,
+        program: Callable[..., Array],
+        *per_row: Array,
+        shared: tuple[Array, ...] = (),
+        size: int | None = None,
+    ) -> Array:
         """Return what a program computes for each row, in blocks on all cores for very many rows.
 
         Traced arrays are part of a larger program, which is not split.
         """
-        arguments = (self, *per_row)
-        is_large = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
+        arguments, size = (self, *per_row), size or _BLOCK
+        is_large = len(self.batch_shape) == 1 and len(self.logits) > size
         has_equal_rows = all(array.shape[:-1] == self.batch_shape for array in per_row)
-        is_concrete = all(map(checks.is_concrete, jax.tree.leaves(arguments)))
+        is_concrete = all(map(checks.is_concrete, jax.tree.leaves((arguments, shared))))
         if not (is_large and has_equal_rows and is_concrete and jax.default_backend() == "cpu"):
-            return program(*arguments)
+            return program(*arguments, *shared)
         host = jax.tree.map(np.asarray, arguments)
 
         def one(rows: slice) -> np.ndarray:
-            block = jax.tree.map(lambda leaf: padded(leaf[rows], _BLOCK), host)
-            return np.asarray(program(*block))[: len(host[0].logits[rows])]
+            block = jax.tree.map(lambda leaf: padded(leaf[rows], size), host)
+            return np.asarray(program(*block, *shared))[: len(host[0].logits[rows])]
 
-        return jnp.asarray(over_blocks(one, len(self.logits), _BLOCK))
+        return jnp.asarray(over_blocks(one, len(self.logits), size))
+
+    def _flat(self) -> "Mixture":
+        """Return the same mixtures with one axis of rows."""
+        axes, count = len(self.batch_shape), math.prod(self.batch_shape)
+        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[axes:]), self)
 
     def _bumps(self) -> dict[str, Any]:
-        """Return the density of one row, its cdf, and bounds that hold nearly all probability."""
+        """Return densities, their cdf, and bounds that hold nearly all of each row's probability.
+
+        Of functions and grids, points are the first axis and rows the last.
+        """
         dtype = self.logits.dtype
         tail = jnp.maximum(_TAIL, 2 * jnp.finfo(dtype).eps).astype(dtype)
         ends = [self._component_quantiles(q) for q in (tail, 1 - tail)]
         return {
             **self._shape(),
             "cdf": self._cdf(),
-            "lower": ends[0].min(),
-            "upper": ends[1].max(),
+            "lower": ends[0].min(axis=-1),
+            "upper": ends[1].max(axis=-1),
         }
 
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
@@ -319,20 +338,32 @@ class Mixture(eqx.Module):
         )
 
     def _shape(self) -> dict[str, Any]:
-        """Return the log density of one row and a grid that resolves its bends."""
+        """Return the log density of all rows and a grid that resolves its bends."""
         location = self._per_component(self.family.mean)
         deviation = jnp.sqrt(self.component_variance())
-        grid = location + deviation * jnp.array([_BENDS], location.dtype)
+        grid = location + deviation * jnp.array(_BENDS, location.dtype)[None, None]
         # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
         log_density = lambda x: self._log_density(x)  # noqa: E731
-        return {"log_prob": log_density, "grid": jnp.sort(grid.ravel())}
+        return {"log_prob": log_density, "grid": sort_rows(grid.reshape(len(grid), -1)).T}
 
-    def _log_density(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the log density of one row at many points, which are the last axis."""
-        points = jax.vmap(self.family.log_prob, in_axes=(None, 0))
-        density = jax.vmap(points, in_axes=(0, None))(self.components, x.reshape(-1, 1))
-        largest, joint = subtract_max(self.log_weights[:, None], density, axis=0)
-        return (largest + jax.nn.logsumexp(joint, axis=0)).reshape(x.shape)
+    def _log_density(self, x: Float[Array, "point batch"]) -> Float[Array, "point batch"]:
+        """Return the log density of each row at many points, one component at a time."""
+        parts = jax.tree.map(
+            lambda leaf: jnp.moveaxis(leaf, 1, 0), (self.log_weights, self.components)
+        )
+        rows = jax.vmap(lambda params, at: self.family.log_prob(params, at[None]))
+        points = jax.vmap(rows, in_axes=(None, 0))
+
+        def largest(highest: Array, part: tuple[Array, Params]) -> tuple[Array, None]:
+            return jnp.maximum(highest, part[0][None] + points(part[1], frozen_x)), None
+
+        def add(total: Array, part: tuple[Array, Params]) -> tuple[Array, None]:
+            return total + jnp.exp(part[0][None] + points(part[1], x) - highest), None
+
+        frozen_x, frozen = jax.lax.stop_gradient((x, parts))
+        highest = jax.lax.scan(largest, jnp.full_like(x, -jnp.inf), frozen)[0]
+        highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
+        return highest + jnp.log(jax.lax.scan(add, jnp.zeros_like(x), parts)[0])
 
     def _average(
         self, fn: Callable[[Params, Array], Array]
@@ -367,10 +398,6 @@ class Mixture(eqx.Module):
 
     def _per_component(self, fn: Callable[[Params], Any]) -> Any:
         return map_rows(fn, self.logits.shape)(self.components)
-
-    def _map_rows(self, fn: Callable[..., Array], *per_row: Array) -> Array:
-        """Return a function of one row's mixture, and of values that belong to it, for each row."""
-        return map_rows(fn, self.batch_shape)(self, *per_row)
 
     def _select(self, picked: Array) -> Params:
         """Return the parameters of one component per draw."""

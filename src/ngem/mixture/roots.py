@@ -1,4 +1,4 @@
-"""A root finder that keeps its bracket, maps over arrays and needs no derivative."""
+"""Root finders that keep their brackets and map over arrays, with and without a derivative."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -63,6 +63,73 @@ def find_root(
     end, _ = lax.while_loop(proceed, shrink, (start, jnp.asarray(0)))
     failed = (lower != upper) & (jnp.isnan(end.fa) | jnp.isnan(end.fb))
     return jnp.where(failed, jnp.nan, end.best())
+
+
+class _Step(NamedTuple):
+    """A point inside its bracket, and the sizes of f at the bracket's ends."""
+
+    x: Float[Array, "..."]
+    lower: Float[Array, "..."]
+    upper: Float[Array, "..."]
+    at_lower: Float[Array, "..."]
+    at_upper: Float[Array, "..."]
+    finished: Bool[Array, "..."]
+
+
+def newton_root(
+    f: Callable[[Float[Array, "..."]], tuple[Array, Array, Array]],
+    start: Float[Array, "..."],
+    lower: Float[Array, "..."],
+    upper: Float[Array, "..."],
+    rises: Bool[Array, "..."],
+    *,
+    max_iters: int = 100,
+) -> Float[Array, "..."]:
+    """Return where a monotone f crosses zero between lower and upper, element by element.
+
+    Newton's method, or bisection where a step leaves the bracket or does not quarter f on its side.
+    The loop has no reverse-mode derivative of its own.
+
+    Args:
+        f: Returns values, slopes and tolerances. At a value within its tolerance one more step is
+            taken, and that is the end.
+        start: Where to begin, inside the bracket.
+        lower: Lower end of each bracket.
+        upper: Upper end.
+        rises: Whether f rises, rather than falls, with x.
+        max_iters: Most evaluations of f.
+
+    Returns:
+        The root; `start` where the bracket is empty or f gave NaN.
+    """
+
+    def proceed(state: tuple[_Step, Int[Array, ""]]) -> Bool[Array, ""]:
+        return ~jnp.all(state[0].finished) & (state[1] < max_iters)
+
+    def step(state: tuple[_Step, Int[Array, ""]]) -> tuple[_Step, Int[Array, ""]]:
+        return _newton_step(state[0], rises, *f(state[0].x)), state[1] + 1
+
+    unknown = jnp.full_like(start, jnp.inf)
+    first = _Step(start, lower, upper, unknown, unknown, ~(lower < upper))
+    end, _ = lax.while_loop(proceed, step, (first, jnp.asarray(0)))
+    return end.x
+
+
+def _newton_step(p: _Step, rises: Array, value: Array, slope: Array, tolerance: Array) -> _Step:
+    """Shrink each bracket to the side of x that holds the root, and choose the next x."""
+    size, is_right = jnp.abs(value), (value > 0) == rises
+    shrank = size < 0.25 * jnp.where(is_right, p.at_upper, p.at_lower)
+    lower, upper = jnp.where(is_right, p.lower, p.x), jnp.where(is_right, p.x, p.upper)
+    at_lower = jnp.where(is_right, p.at_lower, size)
+    at_upper = jnp.where(is_right, size, p.at_upper)
+    newton, middle = p.x - value / slope, lower + 0.5 * (upper - lower)
+    is_inside = (newton > lower) & (newton < upper)
+    x = jnp.where(is_inside & shrank, newton, middle)
+    # The step is lost in rounding, or no floats are left between the ends of the bracket.
+    stuck = (newton == p.x) | ~((x > lower) & (x < upper))
+    small = ~(size > tolerance)
+    x = jnp.where(p.finished | stuck | (small & ~is_inside), p.x, jnp.where(small, newton, x))
+    return _Step(x, lower, upper, at_lower, at_upper, p.finished | stuck | small)
 
 
 def _shrink(f: Elementwise, p: _Bracket, atol: float | Array) -> _Bracket:

@@ -1,16 +1,33 @@
-"""Quantiles, modes and highest-density regions of a one-dimensional density."""
+"""Quantiles, modes and highest-density regions of one-dimensional densities.
 
-from typing import Any
+Modes and regions have points as the first axis of every array. More axes may follow, with one entry
+for each density.
+"""
 
-import jax
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from .roots import Elementwise, find_root
+from .roots import Elementwise, find_root, newton_root
+from .turns import (
+    Survey,
+    Turns,
+    derivative,
+    detach,
+    find_turns,
+    survey,
+    take,
+    with_room_for_turns,
+    with_slope,
+)
 
-# Rounding can split a nearly flat top into two modes. The spare slots leave room for real modes.
-_SPARE_MODES = 2
+# Rounding units that a log density and a sum of probabilities may be wrong by.
+_ROUNDING = 16
+
+# Halvings of the range of log thresholds for a first guess.
+_GUESSES = 18
 
 
 def quantile(
@@ -44,8 +61,8 @@ def quantile(
 
 
 def critical_points(
-    log_prob: Elementwise, grid: Float[Array, " grid"], n_points: int
-) -> Float[Array, " point"]:
+    log_prob: Elementwise, grid: Float[Array, "grid *rows"], n_points: int
+) -> Float[Array, "point *rows"]:
     """Return where the density turns, in ascending order: mode, antimode, ..., mode.
 
     Changes of sign of s(x) = d log p(x) / dx. The density is taken to rise before the grid and
@@ -59,24 +76,13 @@ def critical_points(
     Returns:
         Locations padded with NaN, differentiable in whatever log_prob closes over.
     """
-    grid = lax.stop_gradient(grid)
-    points = _refine(_detach(log_prob), grid)
-    slope = _derivative(_detach(log_prob))(points)
-    # One more point on either side, where the density has risen so far and falls from then on.
-    points = jnp.concatenate([points[:1], points, points[-1:]])
-    slope = jnp.concatenate([jnp.ones_like(slope[:1]), slope, -jnp.ones_like(slope[:1])])
-    rises = _rises(slope)
-    turn = jnp.cumsum(rises[:-1] != rises[1:])
-    left = jnp.searchsorted(turn, jnp.arange(1, n_points + 1), method="compare_all")
-    lower, upper = points[left], points[left + 1]
-    ends = (slope[left], slope[left + 1])
-    x = _root(_derivative(log_prob), lower, upper, lower < upper, ends=ends)
-    return jnp.where(left < turn.size, jnp.where(lower < upper, x, lower), jnp.nan)
+    turns = find_turns(log_prob, survey(log_prob, grid), n_points)
+    return jnp.where(turns.found, _follow_turns(log_prob, turns.x), jnp.nan)
 
 
 def modes(
-    log_prob: Elementwise, grid: Float[Array, " grid"], n_modes: int
-) -> Float[Array, " mode"]:
+    log_prob: Elementwise, grid: Float[Array, "grid *rows"], n_modes: int
+) -> Float[Array, "mode *rows"]:
     """Return where the density peaks, the highest peak first.
 
     A peak whose height underflows relative to the highest one is not counted: its component has
@@ -90,23 +96,32 @@ def modes(
     Returns:
         Locations padded with NaN, differentiable in whatever log_prob closes over.
     """
-    peaks = critical_points(log_prob, grid, _n_points(n_modes))[::2]
-    height = lax.stop_gradient(log_prob(jnp.where(jnp.isnan(peaks), grid[0], peaks)))
-    height = jnp.where(jnp.isnan(peaks) | jnp.isnan(height), -jnp.inf, height)
-    visible = height > jnp.max(height) + jnp.log(jnp.finfo(grid.dtype).tiny)
-    order = jnp.argsort(-jnp.where(visible, height, -jnp.inf))[:n_modes]
-    return jnp.where(visible, peaks, jnp.nan)[order]
+    seen = survey(log_prob, grid)
+
+    def highest(n_turns: int) -> Float[Array, "mode *rows"]:
+        turns = find_turns(log_prob, seen, n_turns)
+        x, found = turns.x[::2], turns.found[::2]
+        height = detach(log_prob)(x)
+        height = jnp.where(found & ~jnp.isnan(height), height, -jnp.inf)
+        faint = jnp.max(height, axis=0, keepdims=True) + jnp.log(jnp.finfo(x.dtype).tiny)
+        visible = height > faint
+        order = jnp.argsort(-jnp.where(visible, height, -jnp.inf), axis=0)
+        return _resized(take(jnp.where(visible, x, jnp.nan), order), n_modes)
+
+    x = with_room_for_turns(seen, n_modes, highest)
+    missing = jnp.isnan(x)
+    return jnp.where(missing, x, _follow_turns(log_prob, jnp.where(missing, x[:1], x)))
 
 
 def highest_density(
     log_prob: Elementwise,
     cdf: Elementwise,
-    grid: Float[Array, " grid"],
-    lower: Float[Array, ""],
-    upper: Float[Array, ""],
-    coverage: Float[Array, ""],
+    grid: Float[Array, "grid *rows"],
+    lower: Float[Array, "*rows"],
+    upper: Float[Array, "*rows"],
+    coverage: Float[Array, "*rows"],
     n_intervals: int,
-) -> Float[Array, "interval 2"]:
+) -> Float[Array, "interval 2 *rows"]:
     """Return the smallest region of given probability, a union of intervals.
 
     {x: p(x) >= t} with t such that P(p(X) >= t) = coverage. Between neighboring critical points
@@ -122,30 +137,32 @@ def highest_density(
         n_intervals: How many to return; no fewer than the density has modes.
 
     Returns:
-        Lower and upper ends in ascending order, padded with NaN, differentiable in coverage and
-        in whatever the callables close over.
+        Lower and upper ends in ascending order, padded with NaN, differentiable once in coverage
+        and in whatever the callables close over.
     """
-    edges, heights = _pieces(log_prob, grid, lower, upper, n_intervals)
-    threshold = _threshold(log_prob, cdf, edges, heights, coverage)
-    x = _crossings(log_prob, edges, heights, threshold)
-    above = heights >= threshold
-    # An interval reaches over an antimode that lies above the threshold into the next bump.
-    joins = jnp.concatenate([jnp.array([False]), above[2:-1:2], jnp.array([False])])
-    begins = jnp.where(above[1::2] & ~joins[:-1], x[::2], jnp.nan)
-    ends = jnp.where(above[1::2] & ~joins[1:], x[1::2], jnp.nan)
-    region = jnp.stack([jnp.sort(begins), jnp.sort(ends)], axis=-1)[:n_intervals]
-    return jnp.where((coverage >= 0) & (coverage <= 1), region, jnp.nan)
+    seen = survey(log_prob, grid)
+
+    def region(n_turns: int) -> Float[Array, "interval 2 *rows"]:
+        pieces = _pieces(log_prob, seen, lower, upper, n_turns)
+        threshold = _threshold(detach(log_prob), detach(cdf), pieces, lax.stop_gradient(coverage))
+        crossings = _crossings(detach(log_prob), pieces, threshold)
+        x = _follow_region(log_prob, cdf, crossings, coverage)
+        return _resized(_intervals(x, pieces.heights >= threshold[None]), n_intervals)
+
+    intervals = with_room_for_turns(seen, n_intervals, region)
+    possible = (coverage >= 0) & (coverage <= 1)
+    return jnp.where(possible[None, None], intervals, jnp.nan)
 
 
 def region_mass(
     log_prob: Elementwise,
     cdf: Elementwise,
-    grid: Float[Array, " grid"],
-    lower: Float[Array, ""],
-    upper: Float[Array, ""],
-    x: Float[Array, ""],
+    grid: Float[Array, "grid *rows"],
+    lower: Float[Array, "*rows"],
+    upper: Float[Array, "*rows"],
+    x: Float[Array, "*rows"],
     n_intervals: int,
-) -> Float[Array, ""]:
+) -> Float[Array, "*rows"]:
     """Return the probability of the highest-density region whose boundary goes through x.
 
     P(p(X) >= p(x)), the inverse of `highest_density` in its coverage: the smallest coverage at
@@ -163,79 +180,272 @@ def region_mass(
     Returns:
         A probability, exact up to rounding and to what lies outside lower and upper.
     """
-    edges, heights = _pieces(log_prob, grid, lower, upper, n_intervals)
-    return jnp.clip(_mass_above(log_prob, cdf, edges, heights, log_prob(x)), 0.0, 1.0)
+    seen = survey(log_prob, grid)
+    threshold = log_prob(x[None])[0]
+
+    def mass(n_turns: int) -> Float[Array, "*rows"]:
+        pieces = _pieces(log_prob, seen, lower, upper, n_turns)
+        at = lax.stop_gradient(threshold)
+        crossings = _crossings(detach(log_prob), pieces, at)
+        change, slope = _mass_change(log_prob, cdf, crossings)
+        value = _mass(detach(cdf), crossings.x)
+        return value + change + slope * (threshold - at)
+
+    return jnp.clip(with_room_for_turns(seen, n_intervals, mass), 0.0, 1.0)
+
+
+class _Pieces(NamedTuple):
+    """Points between which the density is monotone, rising first, and its log at each.
+
+    The surveyed points numbered first to last lie inside each piece.
+    """
+
+    seen: Survey
+    edges: Float[Array, "edge *rows"]
+    heights: Float[Array, "edge *rows"]
+    first: Int[Array, "piece *rows"]
+    last: Int[Array, "piece *rows"]
+    rises: Bool[Array, "piece *rows"]
+
+
+class _Crossings(NamedTuple):
+    """Where pieces meet the threshold; the foot of a piece above it, the top of one below."""
+
+    x: Float[Array, "piece *rows"]
+    slope: Float[Array, "piece *rows"]
+    crosses: Bool[Array, "piece *rows"]
+    density: Float[Array, "piece *rows"]
 
 
 def _pieces(
     log_prob: Elementwise,
-    grid: Float[Array, " grid"],
-    lower: Float[Array, ""],
-    upper: Float[Array, ""],
-    n_intervals: int,
-) -> tuple[Float[Array, " edge"], Float[Array, " edge"]]:
-    """Return points between which the density is monotone, rising first, and its log at each."""
-    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), grid[0], lower))
-    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), grid[-1], upper))
-    turns = lax.stop_gradient(critical_points(log_prob, grid, _n_points(n_intervals)))
-    turns = jnp.clip(jnp.where(jnp.isnan(turns), upper, turns), lower, upper)
-    edges = jnp.concatenate([lower[None], turns, upper[None]])
-    heights = _detach(log_prob)(edges)
+    seen: Survey,
+    lower: Float[Array, "*rows"],
+    upper: Float[Array, "*rows"],
+    n_turns: int,
+) -> _Pieces:
+    """Divide the line at the turns of the density."""
+    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), seen.x[0], lower))[None]
+    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), seen.x[-1], upper))[None]
+    turns: Turns = find_turns(log_prob, seen, n_turns)
+    inner = jnp.where(turns.found, jnp.clip(turns.x, lower, upper), upper)
+    edges = jnp.concatenate([lower, inner, upper])
+    heights = detach(log_prob)(edges)
     # On a flat top rounding can put an antimode above the modes beside it.
     heights = heights.at[1::2].max(jnp.maximum(heights[:-1:2], heights[2::2]))
-    return edges, heights
+    end = seen.x.shape[0] - 1
+    cell = jnp.where(turns.found, turns.cell, end)
+    first = jnp.concatenate([jnp.zeros_like(cell[:1]), cell + 1])
+    last = jnp.concatenate([cell, jnp.full_like(cell[:1], end)])
+    even = (jnp.arange(n_turns + 1) % 2 == 0).reshape(-1, *(1 for _ in lower.shape[1:]))
+    return _Pieces(seen, edges, heights, first, last, jnp.broadcast_to(even, first.shape))
 
 
-def _mass_above(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    edges: Float[Array, " edge"],
-    heights: Float[Array, " edge"],
-    threshold: Float[Array, ""],
-) -> Float[Array, ""]:
-    """Return the probability of a log density of at least the threshold."""
-    below = cdf(_crossings(log_prob, edges, heights, threshold))
-    return jnp.sum(below[1::2] - below[::2])
+def _intervals(
+    x: Float[Array, "piece *rows"], above: Bool[Array, "edge *rows"]
+) -> Float[Array, "bump 2 *rows"]:
+    """Return the intervals whose ends are the crossings, padded with NaN."""
+    # An interval reaches over an antimode that lies above the threshold into the next bump.
+    apart = jnp.zeros_like(above[:1])
+    joins = jnp.concatenate([apart, above[2:-1:2], apart])
+    begins = jnp.where(above[1::2] & ~joins[:-1], x[::2], jnp.nan)
+    ends = jnp.where(above[1::2] & ~joins[1:], x[1::2], jnp.nan)
+    return jnp.stack([jnp.sort(begins, axis=0), jnp.sort(ends, axis=0)], axis=1)
 
 
 def _threshold(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    edges: Float[Array, " edge"],
-    heights: Float[Array, " edge"],
-    coverage: Float[Array, ""],
-) -> Float[Array, ""]:
+    log_prob: Elementwise, cdf: Elementwise, pieces: _Pieces, coverage: Float[Array, "*rows"]
+) -> Float[Array, "*rows"]:
     """Return the log density above which the given probability lies."""
+    info = jnp.finfo(coverage.dtype)
 
-    def excess(threshold: Float[Array, ""]) -> Float[Array, ""]:
-        return _mass_above(log_prob, cdf, edges, heights, threshold) - coverage
+    def excess(threshold: Float[Array, "*rows"]) -> tuple[Array, Array, Array]:
+        crossings = _crossings(log_prob, pieces, threshold)
+        # Neighboring floats differ by so much in probability.
+        spacing = jnp.where(crossings.crosses, jnp.abs(crossings.x), 0.0) * crossings.density
+        error = float(info.eps) * (_ROUNDING + 2 * jnp.sum(spacing, axis=0))
+        return _mass(cdf, crossings.x) - coverage, _mass_slope(crossings), error
 
-    info = jnp.finfo(edges.dtype)
-    highest = jnp.max(heights)
+    highest = jnp.max(pieces.heights, axis=0)
     # Where p < t the probability is at most t (upper - lower), and it must be 1 - coverage. The
     # factor 0.5 allows for probability outside the edges.
-    lowest = jnp.log(0.5 * (1 - coverage) / (edges[-1] - edges[0]))
-    lowest = lax.stop_gradient(jnp.maximum(lowest, highest + jnp.log(info.tiny)))
+    lowest = jnp.log(0.5 * (1 - coverage) / (pieces.edges[-1] - pieces.edges[0]))
+    lowest = jnp.maximum(lowest, highest + jnp.log(info.tiny))
     inside = (coverage > 0) & (coverage < 1)
-    # At these two thresholds the region holds practically everything and nothing.
-    ends = (1 - coverage, -coverage)
-    threshold = _root(excess, lowest, highest, inside, ends=ends, atol=4 * float(info.eps))
-    return jnp.where(inside, threshold, jnp.where(coverage > 0, lowest, highest))
+    end = jnp.where(coverage > 0, lowest, highest)
+    guess = jnp.where(inside, jnp.clip(_guess(pieces.seen, coverage), lowest, highest), end)
+    lowest, highest = jnp.where(inside, lowest, end), jnp.where(inside, highest, end)
+    return newton_root(excess, guess, lowest, highest, jnp.zeros_like(inside))
+
+
+def _guess(seen: Survey, coverage: Float[Array, "*rows"]) -> Float[Array, "*rows"]:
+    """Return a threshold from the surveyed points alone, right to about 1e-3 in probability.
+
+    Between two points the density is taken for exponential: the fraction of a cell's probability
+    that is above a threshold is then linear in it.
+    """
+    top = jnp.max(seen.height, axis=0)
+    density = jnp.exp(seen.height - top[None])
+    low, high = jnp.minimum(density[:-1], density[1:]), jnp.maximum(density[:-1], density[1:])
+    width = jnp.diff(seen.x, axis=0)
+    # The trapezoidal rule, corrected by the slopes at both ends.
+    correction = -width / 12 * jnp.diff(density * seen.slope, axis=0)
+    mass = width * jnp.clip(0.5 * (low + high) + correction, low, high)
+    tiny = jnp.finfo(density.dtype).tiny
+    per_height = mass / jnp.maximum(high - low, tiny)
+    wanted = coverage * jnp.sum(mass, axis=0)
+
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = 0.5 * (ends[0] + ends[1])
+        part = jnp.minimum((high - jnp.exp(middle)[None]) * per_height, mass)
+        is_low = jnp.sum(jnp.maximum(part, 0.0), axis=0) > wanted
+        return jnp.where(is_low, middle, ends[0]), jnp.where(is_low, ends[1], middle)
+
+    ends = (jnp.full_like(top, jnp.log(tiny)), jnp.zeros_like(top))
+    lower, upper = lax.fori_loop(0, _GUESSES, halve, ends)
+    return top + 0.5 * (lower + upper)
 
 
 def _crossings(
+    log_prob: Elementwise, pieces: _Pieces, threshold: Float[Array, "*rows"]
+) -> _Crossings:
+    """Return where each piece meets the threshold."""
+    level = jnp.broadcast_to(threshold[None], pieces.rises.shape)
+    left, right = pieces.heights[:-1] - level, pieces.heights[1:] - level
+    crosses = jnp.sign(left) * jnp.sign(right) < 0
+    foot_above = jnp.where(pieces.rises, left, right) >= 0
+    end = jnp.where(pieces.rises == foot_above, pieces.edges[:-1], pieces.edges[1:])
+    lower, upper, start = _bracket(pieces, level)
+    lower, upper, start = (jnp.where(crosses, x, end) for x in (lower, upper, start))
+
+    # A step of Newton's method leaves an error of about value^2 / (4 depth), with the distance of
+    # the threshold from the nearer turn as depth.
+    eps = float(jnp.finfo(level.dtype).eps)
+    depth = jnp.minimum(jnp.minimum(jnp.abs(left), jnp.abs(right)), 1.0)
+    tolerance = jnp.maximum(jnp.sqrt(eps * depth), _ROUNDING * eps * (1 + jnp.abs(level)))
+
+    def excess(x: Float[Array, "piece *rows"]) -> tuple[Array, Array, Array]:
+        height, slope = with_slope(log_prob, x)
+        return height - level, slope, tolerance
+
+    x = newton_root(excess, start, lower, upper, pieces.rises)
+    return _Crossings(x, derivative(log_prob)(x), crosses, jnp.exp(level))
+
+
+def _bracket(
+    pieces: _Pieces, level: Float[Array, "piece *rows"]
+) -> tuple[Float[Array, "piece *rows"], Float[Array, "piece *rows"], Float[Array, "piece *rows"]]:
+    """Return neighboring points on either side of each crossing, and one between them."""
+    seen, rises = pieces.seen, pieces.rises
+
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = (ends[0] + ends[1]) // 2
+        is_left = (take(seen.height, middle) < level) == rises
+        divides = ends[1] - ends[0] > 1
+        return (
+            jnp.where(divides & is_left, middle, ends[0]),
+            jnp.where(divides & ~is_left, middle, ends[1]),
+        )
+
+    # The numbers before the first point and after the last stand for the ends of the piece.
+    ends = (pieces.first - 1, pieces.last + 1)
+    before, after = lax.fori_loop(0, seen.x.shape[0].bit_length() + 1, halve, ends)
+    is_edge = (before < pieces.first, after > pieces.last)
+    lower = jnp.where(is_edge[0], pieces.edges[:-1], take(seen.x, before))
+    upper = jnp.where(is_edge[1], pieces.edges[1:], take(seen.x, after))
+    left = jnp.where(is_edge[0], pieces.heights[:-1], take(seen.height, before))
+    right = jnp.where(is_edge[1], pieces.heights[1:], take(seen.height, after))
+    lower, upper = (jnp.clip(x, pieces.edges[:-1], pieces.edges[1:]) for x in (lower, upper))
+    slope = jnp.where(is_edge[0], 0.0, take(seen.slope, before)) * (upper - lower)
+    fraction = _parabola_root(level - left, right - left, slope)
+    return lower, upper, lower + fraction * (upper - lower)
+
+
+def _parabola_root(
+    level: Float[Array, "..."], end: Float[Array, "..."], slope: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Return where on (0, 1) a parabola has a value, given its slope at 0 and its value at 1.
+
+    slope u + (end - slope) u^2 = level; the value at 0 is zero.
+    """
+    root = jnp.sqrt(slope**2 + 4 * (end - slope) * level)
+    u = 2 * level / (slope + jnp.where(end < 0, -root, root))
+    return jnp.where((u >= 0) & (u <= 1), u, 0.5)
+
+
+def _mass(cdf: Elementwise, x: Float[Array, "piece *rows"]) -> Float[Array, "*rows"]:
+    """Return the probability between pairs of crossings."""
+    below = cdf(x)
+    return jnp.sum(below[1::2] - below[::2], axis=0)
+
+
+def _mass_slope(crossings: _Crossings) -> Float[Array, "*rows"]:
+    """Return the derivative of the probability above the threshold in the threshold."""
+    steepness = jnp.where(crossings.crosses, jnp.abs(crossings.slope), jnp.inf)
+    return -jnp.sum(crossings.density / steepness, axis=0)
+
+
+# Derivatives by the implicit function theorem. What follows does not change a value: it adds
+# differences that are zero and have the right derivative.
+
+
+def _follow_turns(
+    log_prob: Elementwise, x: Float[Array, "turn *rows"]
+) -> Float[Array, "turn *rows"]:
+    """Return turns that move with the density: dx = -ds / s'(x)."""
+    bend = derivative(derivative(detach(log_prob)))(x)
+    return x - _ratio(_change(derivative(log_prob)(x)), bend)
+
+
+def _follow_region(
     log_prob: Elementwise,
-    edges: Float[Array, " edge"],
-    heights: Float[Array, " edge"],
-    threshold: Float[Array, ""],
-) -> Float[Array, " piece"]:
-    """Return where each piece meets the threshold: its foot if all is above, its top if none is."""
-    ends = (heights[:-1] - threshold, heights[1:] - threshold)
-    rises = jnp.arange(edges.size - 1) % 2 == 0
-    foot_above = jnp.where(rises, *ends) >= 0
-    crosses = jnp.sign(ends[0]) * jnp.sign(ends[1]) < 0
-    x = _root(lambda x: log_prob(x) - threshold, edges[:-1], edges[1:], crosses, ends=ends)
-    return jnp.where(crosses, x, jnp.where(rises == foot_above, edges[:-1], edges[1:]))
+    cdf: Elementwise,
+    crossings: _Crossings,
+    coverage: Float[Array, "*rows"],
+) -> Float[Array, "piece *rows"]:
+    """Return crossings that move with the density and the coverage: dx = (dt - d log p) / s(x)."""
+    at = _where_crosses(crossings)
+    change, slope = _mass_change(log_prob, cdf, crossings)
+    threshold = _ratio(_change(coverage) - change, slope)
+    moved = _ratio(threshold[None] - _change(log_prob(at)), crossings.slope)
+    return crossings.x + jnp.where(crossings.crosses, moved, 0.0)
+
+
+def _mass_change(
+    log_prob: Elementwise, cdf: Elementwise, crossings: _Crossings
+) -> tuple[Float[Array, "*rows"], Float[Array, "*rows"]]:
+    """Return how the probability above a threshold moves with the density and the threshold."""
+    at = _where_crosses(crossings)
+    moved = _ratio(-_change(log_prob(at)), crossings.slope)
+    change = _change(cdf(crossings.x)) + jnp.where(
+        crossings.crosses, crossings.density * moved, 0.0
+    )
+    return jnp.sum(change[1::2] - change[::2], axis=0), _mass_slope(crossings)
+
+
+def _where_crosses(crossings: _Crossings) -> Float[Array, "piece *rows"]:
+    """Return the crossings, with a harmless point in place of the others."""
+    crosses = crossings.crosses
+    any_crossing = take(crossings.x, jnp.argmax(crosses, axis=0)[None])
+    return jnp.where(crosses, crossings.x, any_crossing)
+
+
+def _change(value: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return zero with the derivative of a value."""
+    return value - lax.stop_gradient(value)
+
+
+def _ratio(change: Float[Array, "..."], slope: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return change / slope, zero where the slope is."""
+    slope = lax.stop_gradient(slope)
+    return jnp.where(slope == 0, 0.0, change / jnp.where(slope == 0, 1.0, slope))
+
+
+def _resized(array: Float[Array, "any ..."], size: int) -> Float[Array, "size ..."]:
+    """Return the first entries, padded with NaN where there are fewer."""
+    missing = max(0, size - array.shape[0])
+    widths = [(0, missing)] + [(0, 0)] * (array.ndim - 1)
+    return jnp.pad(array[:size], widths, constant_values=jnp.nan)
 
 
 def _root(
@@ -255,41 +465,3 @@ def _root(
         lambda g, _: find_root(g, lower, upper, **options),
         lambda g, y: y / g(jnp.ones_like(y)),
     )
-
-
-def _refine(log_prob: Elementwise, grid: Float[Array, " grid"]) -> Float[Array, " point"]:
-    """Add to the grid the points where the slope of log p is steepest or flattest."""
-    # Two turns inside one cell leave the sign of the slope unchanged at its ends. Between the two
-    # the slope has an extremum, and its rough location is enough to separate them.
-    curvature = _derivative(_derivative(log_prob))
-    at_grid = curvature(grid)
-    ends = (at_grid[:-1], at_grid[1:])
-    bends = find_root(curvature, grid[:-1], grid[1:], ends=ends, max_iters=8)
-    return jnp.sort(jnp.concatenate([grid, bends]))
-
-
-def _rises(slope: Float[Array, " point"]) -> Bool[Array, " point"]:
-    """Return whether the density rises at each point; where it is flat, as at the point before."""
-    steep = (slope > 0) | (slope < 0)
-    last = lax.cummax(jnp.where(steep, jnp.arange(slope.size), 0))
-    return slope[last] > 0
-
-
-def _derivative(f: Elementwise) -> Elementwise:
-    """Return the derivative of an elementwise function."""
-    return lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
-
-
-def _detach(f: Elementwise) -> Elementwise:
-    """Return f with all that it closes over held constant."""
-
-    def detached(x: Float[Array, "..."]) -> Float[Array, "..."]:
-        converted, constants = jax.closure_convert(f, x)
-        return converted(x, *lax.stop_gradient(constants))
-
-    return detached
-
-
-def _n_points(n_modes: int) -> int:
-    """Return how many critical points to look for: modes and the antimodes between them."""
-    return 2 * (n_modes + _SPARE_MODES) - 1
