@@ -19,7 +19,7 @@ from .repro import two_gaussians, two_sinusoids
 _ON_TWO_GAUSSIANS = {"nll": NLL(), "ngem, full strength": NGEM(power=1.0, coordinates="scale")}
 _LEARNING_RATES = (0.1, 0.01)
 
-#: The default objective: half strength that falls to zero over the first half of training.
+#: The default objective: half strength that falls to zero early in training.
 _ON_TWO_SINUSOIDS = {"nll": NLL(), "ngem, default": OBJECTIVES["ngem"]}
 
 #: Runs of Two-Gaussians by objective.

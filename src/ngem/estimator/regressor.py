@@ -230,7 +230,9 @@ class MDNRegressor(DensityRegressor):
                 "outlier_rows": self._outliers(judged),
                 "skipped_steps": sum(member.result.skipped for member in members),
                 "training_rows": len(seen.x),
-                "validation_rows": len(judged.log_density),
+                "validation_rows": len(
+                    np.unique(np.concatenate(held_out)) if other is None else other.y
+                ),
             },
             history={
                 "train_nll": _histories([member.result.history.train for member in members]),
