@@ -187,8 +187,6 @@ def test_the_derivative_of_a_region_mass_agrees_with_finite_differences():
     )
     for k in range(3):
         shift = jnp.zeros((3, 1)).at[k].set(step)
-        up, down = (
-            ngem.gaussian_mixture(mixture.logits, mean + s * shift, scale) for s in (1, -1)
-        )
+        up, down = (ngem.gaussian_mixture(mixture.logits, mean + s * shift, scale) for s in (1, -1))
         expected = float(ask(up, y) - ask(down, y)) / (2 * step)
         assert found.components.mean[k, 0] == pytest.approx(expected, rel=1e-4, abs=1e-7)
