@@ -26,6 +26,13 @@ def test_ours_and_scipy_agree_in_both_precisions(question, single):
     np.testing.assert_allclose(answer(mixture, y), expected, rtol=single)
 
 
+def test_regions_agree_with_scipys():
+    answer, mixture, y = predictions.ours("region", ROWS, COMPONENTS)
+    for found, expected in zip(answer(mixture, y), by_scipy("region"), strict=True):
+        # The grid that scipy's threshold comes from is right to about 1e-3.
+        np.testing.assert_allclose(found[~np.isnan(found[:, 0])], expected, atol=0.02)
+
+
 @pytest.mark.parametrize("question", ["cdf", "quantile"])
 def test_skpro_agrees_with_scipy(question):
     pytest.importorskip("skpro", reason="skpro is not installed")

@@ -1,4 +1,4 @@
-"""Quantiles, cdf, CRPS and samples of many mixtures: ours, a loop over scipy, and skpro."""
+"""Quantiles, cdf, CRPS, samples and regions of many mixtures: ours, a scipy loop, and skpro."""
 
 import importlib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from ..mixture import Mixture, gaussian_mixture
 from .timing import Turn, seconds
 
-#: Level of the quantiles.
+#: Level of the quantiles, and probability of the regions.
 LEVEL = 0.9
 
 
@@ -54,6 +54,7 @@ def ours(question: str, rows: int, components: int) -> tuple[Callable, Mixture, 
         "quantile": lambda mixture, y: mixture.quantile(LEVEL),
         "crps": lambda mixture, y: mixture.crps(y),
         "sample": lambda mixture, y: mixture.sample(jax.random.key(0)),
+        "region": lambda mixture, y: mixture.interval(LEVEL),
     }
     return questions[question], mixture, y[:, None]
 
@@ -91,12 +92,30 @@ def _sample(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) 
     return stats.norm.rvs(mean[picked], scale[picked])
 
 
+def _region(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) -> Any:
+    """Return the highest-density region: a threshold from a grid, then a root at each end."""
+    from scipy import optimize, stats
+
+    pdf = lambda at: weights @ stats.norm.pdf(at, mean, scale)  # noqa: E731
+    grid = np.linspace((mean - 5 * scale).min(), (mean + 5 * scale).max(), 2001)
+    density = weights @ stats.norm.pdf(grid, mean[:, None], scale[:, None])
+    highest = np.sort(density)[::-1]
+    mass = np.cumsum(highest) * (grid[1] - grid[0])
+    at = np.searchsorted(mass, LEVEL)
+    level = (highest[at] + highest[at + 1]) / 2
+    (cells,) = np.nonzero(np.diff(density > level))
+    above = lambda at: pdf(at) - level  # noqa: E731
+    ends = [optimize.brentq(above, grid[cell], grid[cell + 1]) for cell in cells]
+    return np.reshape(ends, (-1, 2))
+
+
 #: The questions, answered by scipy for one row.
 SCIPY: dict[str, Callable] = {
     "cdf": _cdf,
     "quantile": _quantile,
     "crps": _crps,
     "sample": _sample,
+    "region": _region,
 }
 
 

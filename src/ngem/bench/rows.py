@@ -343,6 +343,36 @@ def _prediction_rows() -> list[Row]:
     ]
 
 
+def _region_rows() -> list[Row]:
+    rows, sample = 20_000, 100
+    return [
+        Row(
+            f"predict/region-{components}/scipy",
+            f"highest-density regions of {rows:,} rows, K = {components}, all threads, ours in "
+            f"single precision, against a loop over scipy (extrapolated from {sample:,} rows)",
+            _at_least(bound),
+            (
+                Side("ngem, a row", "predictions:answer_ours", settings, threads=None),
+                Side(
+                    "a loop over scipy, a row",
+                    "predictions:answer_scipy",
+                    settings,
+                    threads=None,
+                    process="scipy",
+                    needs=("scipy",),
+                ),
+            ),
+            kind="speedup",
+            repeats=5,
+            small={"rows": 50, "sample": 3},
+        )
+        for components, bound in ((5, 50.0), (30, 20.0))
+        for settings in [
+            {"question": "region", "components": components, "rows": rows, "sample": sample}
+        ]
+    ]
+
+
 def _start_rows() -> list[Row]:
     shape = {"rows": 1000, "features": 8}
     cases = (
@@ -419,6 +449,7 @@ ROWS: tuple[Row, ...] = (
     *_condition_rows(),
     *_fit_rows(),
     *_prediction_rows(),
+    *_region_rows(),
     *_start_rows(),
     *_growth_rows(),
 )
