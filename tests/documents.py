@@ -9,7 +9,7 @@ import jax
 import matplotlib as mpl
 import pytest
 
-from ngem.estimator import parameters
+from ngem.estimator import parameters, regressor
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -40,7 +40,18 @@ def run(page, names):
 
 @contextmanager
 def as_user(monkeypatch, directory) -> Iterator[None]:
-    """Use JAX's own defaults, float32 among them, and few epochs unless the document sets them."""
+    """Use JAX's own defaults, float32 among them, and few epochs unless the document sets them.
+
+    Two members are enough to show what a document shows, and compile faster than five.
+    """
+    choose = regressor.choose_held_out
+    monkeypatch.setattr(
+        regressor,
+        "choose_held_out",
+        lambda settings, *args, **rest: choose(
+            {**settings, "n_members": min(2, settings["n_members"])}, *args, **rest
+        ),
+    )
     max_epochs = parameters.max_epochs
     monkeypatch.setattr(parameters, "max_epochs", lambda *args: min(EPOCHS, max_epochs(*args)))
     monkeypatch.chdir(directory)

@@ -16,6 +16,9 @@ import ngem
 
 from .. import oracles
 
+# Thirty components compile for half a minute; `test_mixture.py` has the same laws for a few.
+pytestmark = pytest.mark.slow
+
 N_ROWS, N_COMPONENTS, N_MEMBERS = 16, 30, 5
 COVERAGES = (0.5, 0.95)
 
