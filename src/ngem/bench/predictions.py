@@ -105,7 +105,7 @@ def _region(weights: np.ndarray, mean: np.ndarray, scale: np.ndarray, y: float) 
     level = (highest[at] + highest[at + 1]) / 2
     (cells,) = np.nonzero(np.diff(density > level))
     above = lambda at: pdf(at) - level  # noqa: E731
-    ends = [optimize.brentq(above, grid[cell], grid[cell + 1]) for cell in cells]
+    ends: Any = [optimize.brentq(above, grid[cell], grid[cell + 1]) for cell in cells]
     return np.reshape(ends, (-1, 2))
 
 

@@ -37,9 +37,9 @@ class Job(NamedTuple):
 
     settings: Mapping[str, Any]
     seed: int
-    rows: training.Data
+    rows: Table
     held_out: Sequence[Int[np.ndarray, " held_out"]]
-    watched: training.Data | None
+    watched: Table | None
     callbacks: Sequence[Callable[[Progress], Any]]
 
 
@@ -70,11 +70,10 @@ def train_members(job: Job) -> list[Member]:
     return training.side_by_side(runs, available_cores())
 
 
-def as_data(inputs: Inputs, targets: Scaling, table: Table) -> training.Data:
-    """Return rows as the networks read them, on the host."""
+def standardized(inputs: Inputs, targets: Scaling, table: Table) -> Table:
+    """Return rows as the networks read them, in single precision."""
     weights = None if table.weights is None else np.asarray(table.weights, np.float32)
-    rows: Any = (inputs.forward(table.x), targets.forward(table.y), weights)
-    return training.Data(*rows)
+    return Table(inputs.forward(table.x), targets.forward(table.y), weights)
 
 
 def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarray, " rest"]:
@@ -86,10 +85,9 @@ def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress
     """Train one member."""
     settings, held_out = job.settings, job.held_out[index]
     seed = (job.seed + index * _NEXT_SEED) % (2**31 - 1)
-    train = _take(job.rows, others(len(job.rows.y), held_out))
-    validation = None if job.watched is None else _take(job.watched, np.arange(len(job.watched.y)))
-    if len(held_out):
-        validation = _take(job.rows, held_out)
+    train = _to_device(job.rows.take(others(len(job.rows.y), held_out)))
+    watched = job.rows.take(held_out) if len(held_out) else job.watched
+    validation = None if watched is None else _to_device(watched)
     start = parameters.start_network(settings, train.x.shape[1], np.asarray(train.y), seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
@@ -122,12 +120,8 @@ def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress
     return Member(result, -np.asarray(training.row_nll(result.network, validation), float))
 
 
-def _take(rows: training.Data, index: np.ndarray) -> training.Data:
-    """Return some rows on the device; weights become None if all of theirs are equal."""
-    x, y, weights = (None if part is None else part[index] for part in rows[:3])
-    if weights is not None and np.all(weights == weights[:1]):
-        weights = None
-    return training.Data(*jax.device_put((x, y, weights)))
+def _to_device(rows: Table) -> training.Data:
+    return training.Data(*jax.device_put(tuple(rows)))
 
 
 def _checkpoint(

@@ -205,9 +205,7 @@ class Model:
         numbers: int = 1,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
-        size = _block_size(
-            len(x), max(numbers, 2 * self.network.n_components * (1 + 2 * self.network.dim))
-        )
+        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))

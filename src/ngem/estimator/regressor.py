@@ -10,12 +10,11 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..nn import average
-from ..training import Data
 from ..training.callbacks import ProgressBar
 from . import model_file, parameters
 from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
-from .members import Job, Member, as_data, choose_held_out, others, train_members
+from .members import Job, Member, choose_held_out, others, standardized, train_members
 from .prediction import Model
 from .preprocessing import Table, fit_inputs, fit_scaling, no_scaling
 from .schema import Schema
@@ -213,8 +212,8 @@ class MDNRegressor(DensityRegressor):
         targets = no_scaling(table.y.shape[1])
         if self.scale_targets:
             targets = fit_scaling(seen.y, seen.weights)
-        rows = as_data(inputs, targets, table)
-        other = None if watched is None else as_data(inputs, targets, watched)
+        rows = standardized(inputs, targets, table)
+        other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
         judged = _judge(settings, rows, held_out, other, members)
         network = average([member.result.network for member in members], judged.guard)
@@ -409,9 +408,9 @@ class MDNRegressor(DensityRegressor):
 
 def _judge(
     settings: dict[str, Any],
-    rows: Data,
+    rows: Table,
     held_out: Sequence[np.ndarray],
-    watched: Data | None,
+    watched: Table | None,
     members: Sequence[Member],
 ) -> GuardFit:
     """Return the guard beside the members, and what held-out rows say of all together."""
@@ -427,9 +426,8 @@ def _judge(
     return judged if settings["guard"] else judged.without_guard(log_density, counts)
 
 
-def _counted(rows: Data) -> Rows:
-    counts = np.ones(len(rows.y)) if rows.weights is None else np.asarray(rows.weights)
-    return Rows(np.asarray(rows.x), np.asarray(rows.y), counts)
+def _counted(rows: Table) -> Rows:
+    return Rows(rows.x, rows.y, np.ones(len(rows.y)) if rows.weights is None else rows.weights)
 
 
 def _histories(curves: Sequence[np.ndarray]) -> np.ndarray:

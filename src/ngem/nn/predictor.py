@@ -138,6 +138,11 @@ class Predictor(eqx.Module):
         own = 0 if self.guard is None else len(self.guard.log_weights) - 1
         return self.n_members * self.members.n_components + own
 
+    @property
+    def num_raw(self) -> int:
+        """Numbers that describe a predicted mixture."""
+        return self.n_components * (1 + self.family.num_raw(self.dim))
+
     def __call__(self, x: Float[Array, " features"]) -> Mixture:
         """Return the mixture for one row of features."""
         mixture = _joined(self.each(x))

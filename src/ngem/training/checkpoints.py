@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ class Checkpoint:
         path: The file.
         settings: What the run was asked to do. A file made with other settings is refused, because
             continuing from it would give neither run's result.
-        added: Names of settings that files of older versions may lack.
         every: Seconds between two writes; the last state is always written.
     """
 
@@ -32,12 +31,10 @@ class Checkpoint:
         path: str | os.PathLike,
         settings: Mapping[str, Any],
         *,
-        added: Collection[str] = (),
         every: float = 10.0,
     ):
         self._path = Path(path)
         self._settings = dict(settings)
-        self._added = added
         self._every = every
         self._written = -float("inf")
 
@@ -62,8 +59,7 @@ class Checkpoint:
         if not self._path.exists():
             return None
         arrays, header = _files.read(self._path, kind=_KIND, version=_VERSION)
-        saved = {name: self._settings.get(name) for name in self._added}
-        saved |= header.get("settings", {})
+        saved = header.get("settings", {})
         if saved != self._settings:
             changed = sorted(
                 name
