@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 # Names are loaded on first use, so that importing ngem costs nothing but this file.
 _HOMES = {
     "MDNRegressor": "estimator.regressor",
+    "MixtureBoostingRegressor": "estimator.boosting_regressor",
     "ConformalRegressor": "estimator.conformal",
     "nll_scorer": "estimator.scorers",
     "crps_scorer": "estimator.scorers",
@@ -24,6 +25,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from .estimator.boosting_regressor import MixtureBoostingRegressor as MixtureBoostingRegressor
     from .estimator.conformal import ConformalRegressor as ConformalRegressor
     from .estimator.regressor import MDNRegressor as MDNRegressor
     from .estimator.scorers import crps_scorer as crps_scorer
@@ -43,6 +45,7 @@ __all__ = [
     "ConformalRegressor",
     "MDNRegressor",
     "Mixture",
+    "MixtureBoostingRegressor",
     "__version__",
     "crps_scorer",
     "energy_scorer",

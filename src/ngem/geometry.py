@@ -148,17 +148,29 @@ def multiply_leading(tree: Params, factor: Float[Array, "leading *rows"]) -> Par
 
 
 def raw_fisher_diagonal(
-    family: AbstractFamily, logits: Logits, components: Params
+    family: AbstractFamily,
+    logits: Logits,
+    components: Params,
+    counts: Float[Array, "comp *rows"] | None = None,
 ) -> tuple[Logits, Float[Array, "comp raw *rows"]]:
     """Return the diagonal of the complete-data Fisher information in raw outputs.
 
     weight_k (1 - weight_k) for the logits, equation (22), and weight_k times the diagonal of F_k
     for the raw outputs of each component. It is positive, while the second derivatives of a
     mixture's likelihood are often negative.
+
+    Args:
+        family: Distribution of the components.
+        logits: Unnormalized log weights.
+        components: Parameters of the components.
+        counts: What multiplies each F_k instead of the weights, for example responsibilities.
     """
     weights = jax.nn.softmax(logits, axis=0)
     diagonal = jax.vmap(family.raw_fisher_diagonal)(components)
-    return weights * (1 - weights), multiply_leading(diagonal, weights)
+    return (
+        weights * (1 - weights),
+        multiply_leading(diagonal, weights if counts is None else counts),
+    )
 
 
 def natural(

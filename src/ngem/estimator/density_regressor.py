@@ -4,6 +4,7 @@ A fitted estimator has a `model_`, which predicts in the user's units (see `Mode
 many target columns there are. What users pass in is checked here.
 """
 
+import abc
 import numbers
 from typing import Any, NamedTuple
 
@@ -54,7 +55,11 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     model_: Model
     n_outputs_: int
     target_ndim_: int
-    missing: Any = "error"
+
+    @property
+    @abc.abstractmethod
+    def _takes_gaps(self) -> bool:
+        """Whether features may be NaN."""
 
     def predict(self, X: Any, *, return_outside: bool = False) -> Any:
         """Return the conditional mean, in the shape of the targets.
@@ -188,7 +193,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.input_tags.allow_nan = self.missing == "impute"
+        tags.input_tags.allow_nan = self._takes_gaps
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -197,10 +202,15 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
         check_is_fitted(self)
-        check_numeric("X", X, _ENCODE)
+        X = self._to_numbers("X", X)
         x = np.asarray(validate_data(self, X, reset=False, dtype=_FLOATS, ensure_all_finite=False))
-        _check_finite("X", x, allow_nan=self.missing == "impute")
+        _check_finite("X", x, allow_nan=self._takes_gaps)
         return x
+
+    def _to_numbers(self, name: str, X: Any) -> Any:
+        """Return features that hold numbers only, refusing others."""
+        check_numeric(name, X, _ENCODE)
+        return X
 
     def _read_table(
         self,
@@ -212,7 +222,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         name: str = "",
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
-        check_numeric(f"{name}X", X, _ENCODE)
+        X = self._to_numbers(f"{name}X", X)
         check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None
         common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
@@ -224,7 +234,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
         )
         check_consistent_length(x, targets)
-        _check_finite(f"{name}X", x, allow_nan=self.missing == "impute")
+        _check_finite(f"{name}X", x, allow_nan=self._takes_gaps)
         _check_finite(f"{name}y", targets)
         columns = targets[:, None] if targets.ndim == 1 else targets
         _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)

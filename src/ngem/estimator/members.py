@@ -76,6 +76,11 @@ def standardized(inputs: Inputs, targets: Scaling, table: Table) -> Table:
     return Table(inputs.forward(table.x), targets.forward(table.y), weights)
 
 
+def member_seed(seed: int, index: int) -> int:
+    """Return the seed of a member's start and of its batches."""
+    return (seed + index * _NEXT_SEED) % (2**31 - 1)
+
+
 def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarray, " rest"]:
     """Return the rows that are not held out, ascending."""
     return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
@@ -84,7 +89,7 @@ def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarra
 def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress], None]) -> Member:
     """Train one member."""
     settings, held_out = job.settings, job.held_out[index]
-    seed = (job.seed + index * _NEXT_SEED) % (2**31 - 1)
+    seed = member_seed(job.seed, index)
     train = _to_device(job.rows.take(others(len(job.rows.y), held_out)))
     watched = job.rows.take(held_out) if len(held_out) else job.watched
     validation = None if watched is None else _to_device(watched)

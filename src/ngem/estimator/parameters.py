@@ -3,11 +3,10 @@
 A model file holds the same parameters, and the same rules check them.
 """
 
-import numbers
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,11 +14,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..families import COVARIANCE_NAMES, FAMILY_NAMES, AbstractFamily, get_family
+from ..families import COVARIANCE_NAMES, AbstractFamily, get_family
 from ..nn import ACTIVATIONS, MixtureNetwork, initialize_head, mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective, get_objective
 from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import Plan
+from .rules import (
+    ALMOST,
+    POSITIVE,
+    SHARED,
+    Rule,
+    check_rules,
+    choice,
+    flag,
+    integer,
+    is_integer,
+    is_number,
+    number,
+    optional,
+    plain_value,
+)
 
 #: Stands in a file for an object that has no name. The model predicts, but cannot be fitted again.
 UNSAVED = "unsaved"
@@ -41,81 +55,32 @@ TRANSIENT = {
 _LEAST_STEPS = 300
 
 
-class Rule(NamedTuple):
-    """A test that raises for no value, and the words for what passes it."""
-
-    test: Callable[[Any], bool]
-    expected: str
-    example: Any
-
-
-def _is_integer(value: Any, low: int) -> bool:
-    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return is_whole and low <= int(value) < 2**31
-
-
-def _is_number(value: Any, low: float, high: float) -> bool:
-    is_real = isinstance(value, int | float | np.integer | np.floating)
-    return is_real and not isinstance(value, bool) and bool(low <= value <= high)
-
-
 def _is_sizes(value: Any) -> bool:
     listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    return listed and all(_is_integer(size, 1) for size in value)
+    return listed and all(is_integer(size, 1) for size in value)
 
 
 def _is_power(value: Any) -> bool:
     if isinstance(value, str) or value is None:
         return value in (None, "auto")
     if not isinstance(value, Sequence):
-        return _is_number(value, 0.0, 1.0)
-    return len(value) == 3 and all(_is_number(part, 0.0, 1.0) for part in value) and value[2] > 0
+        return is_number(value, 0.0, 1.0)
+    return len(value) == 3 and all(is_number(part, 0.0, 1.0) for part in value) and value[2] > 0
 
 
 def _is_transformation(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "init") and hasattr(value, "update")
 
 
-def _integer(example: int, low: int = 1) -> Rule:
-    return Rule(lambda v: _is_integer(v, low), f"an integer of at least {low}", example)
-
-
-def _number(low: float, high: float, expected: str, example: float) -> Rule:
-    return Rule(lambda v: _is_number(v, low, high), expected, example)
-
-
-def _flag() -> Rule:
-    return Rule(lambda v: isinstance(v, bool | np.bool_), "True or False", True)
-
-
-def _choice(choices: Any, *kinds: type, otherwise: str = "") -> Rule:
-    names = tuple(choices)
-    expected = f"one of {', '.join(map(repr, names))}{otherwise}"
-    return Rule(
-        lambda v: isinstance(v, kinds) or (isinstance(v, str) and v in names), expected, names[0]
-    )
-
-
-def _optional(rule: Rule) -> Rule:
-    return Rule(lambda v: v is None or rule.test(v), f"None or {rule.expected}", None)
-
-
-# Open ends of intervals: the least positive number, and the greatest below one.
-_TINY, _ALMOST = float(np.finfo(np.float32).tiny), 1 - float(np.finfo(np.float32).eps)
-_POSITIVE = (_TINY, 1e30, "a positive number")
-
 RULES: dict[str, Rule] = {
-    "n_components": _integer(5),
-    "n_members": _integer(5),
     "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
-    "activation": _choice(ACTIVATIONS),
-    "family": _choice(FAMILY_NAMES),
+    "activation": choice(ACTIVATIONS),
     "covariance": Rule(
         lambda v: isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC),
         f"one of {', '.join(map(repr, COVARIANCE_NAMES))}",
         "diag",
     ),
-    "objective": _choice(OBJECTIVES, AbstractObjective, otherwise=" or an objective"),
+    "objective": choice(OBJECTIVES, AbstractObjective, otherwise=" or an objective"),
     "power": Rule(
         _is_power, "'auto', None, a number from 0 to 1 or three: start, end and fraction", "auto"
     ),
@@ -124,49 +89,36 @@ RULES: dict[str, Rule] = {
         f"one of {', '.join(map(repr, DEFAULT_LEARNING_RATES))} or an optax transformation",
         "adam",
     ),
-    "learning_rate": _optional(_number(*_POSITIVE, 1e-3)),
-    "batch_size": _integer(128),
-    "max_epochs": _optional(_integer(1000)),
-    "early_stopping": _flag(),
-    "validation_fraction": _number(_TINY, _ALMOST, "a number between 0 and 1", 0.1),
-    "patience": _optional(_integer(200)),
-    "scale_inputs": _flag(),
-    "scale_targets": _flag(),
-    "init": _choice(("kmeans", "random")),
+    "learning_rate": optional(number(*POSITIVE, 1e-3)),
+    "batch_size": integer(128),
+    "max_epochs": optional(integer(1000)),
+    "patience": optional(integer(200)),
+    "scale_inputs": flag(),
+    "scale_targets": flag(),
+    "init": choice(("kmeans", "random")),
     "network": Rule(lambda v: v is None or callable(v), "None or a callable", None),
-    "separate_networks": _flag(),
-    "dropout": _number(0.0, _ALMOST, "a number of at least 0 and below 1", 0.1),
-    "layer_norm": _flag(),
-    "weight_decay": _optional(_number(0.0, 1e30, "a number of at least 0", 1e-2)),
-    "clip_norm": _optional(_number(*_POSITIVE, 1.0)),
-    "learning_rate_schedule": _choice(("constant", "cosine")),
-    "warmup": _number(0.0, 1.0, "a number from 0 to 1", 0.0),
-    "ema": _optional(_number(0.0, _ALMOST, "a number of at least 0 and below 1", 0.99)),
-    "scale_floor": _number(*_POSITIVE, 1e-4),
-    "guard": _flag(),
-    "missing": _choice(("error", "impute")),
+    "separate_networks": flag(),
+    "dropout": number(0.0, ALMOST, "a number of at least 0 and below 1", 0.1),
+    "layer_norm": flag(),
+    "weight_decay": optional(number(0.0, 1e30, "a number of at least 0", 1e-2)),
+    "clip_norm": optional(number(*POSITIVE, 1.0)),
+    "learning_rate_schedule": choice(("constant", "cosine")),
+    "warmup": number(0.0, 1.0, "a number from 0 to 1", 0.0),
+    "ema": optional(number(0.0, ALMOST, "a number of at least 0 and below 1", 0.99)),
+    "missing": choice(("error", "impute")),
     "callbacks": Rule(
         lambda v: isinstance(v, Sequence) and all(map(callable, v)), "a sequence of callables", ()
     ),
     "checkpoint": Rule(
         lambda v: v is None or isinstance(v, str | os.PathLike), "None or a path", None
     ),
-    "random_state": Rule(lambda v: True, "anything that scikit-learn takes", None),
-    "verbose": Rule(
-        lambda v: isinstance(v, bool | np.bool_) or _is_integer(v, 0), "an integer of at least 0", 0
-    ),
+    **SHARED,
 }
 
 
 def check(settings: Mapping[str, Any]) -> None:
     """Refuse a parameter that no fit could use, saying what it may be."""
-    for name, value in settings.items():
-        rule = RULES[name]
-        if not rule.test(value):
-            raise ValueError(
-                f"{name} must be {rule.expected}, got {value!r}; for example {name}="
-                f"{rule.example!r}."
-            )
+    check_rules(settings, RULES)
     if settings["covariance"] == OLD_LOGISTIC:
         warnings.warn(
             "covariance='logistic' is a family, not a covariance; pass family='logistic'.",
@@ -179,7 +131,7 @@ def check(settings: Mapping[str, Any]) -> None:
             "init must be 'random' with a network of your own, because nothing tells which of its "
             f"parameters are the head, got {settings['init']!r}; pass init='random'."
         )
-    if settings["checkpoint"] is not None and not _is_integer(settings["random_state"], 0):
+    if settings["checkpoint"] is not None and not is_integer(settings["random_state"], 0):
         raise ValueError(
             "random_state must be an integer with a checkpoint, so that a resumed run holds out "
             f"the same rows, got {settings['random_state']!r}; for example random_state=0."
@@ -191,18 +143,12 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in settings.items() if name not in TRANSIENT}
     for name in ("objective", "optimizer"):
         kept[name] = kept[name] if isinstance(kept[name], str) else _name_of(kept[name])
-    return {name: _plain_value(value) for name, value in kept.items()}
+    return {name: plain_value(value) for name, value in kept.items()}
 
 
 def _name_of(value: Any) -> str:
     names = [name for name, known in OBJECTIVES.items() if type(known) is type(value)]
     return next((name for name in names if OBJECTIVES[name] == value), UNSAVED)
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-        return [_plain_value(part) for part in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def family(settings: Mapping[str, Any]) -> AbstractFamily:

@@ -23,6 +23,7 @@ from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
 from ..nn import Predictor
 from .preprocessing import Inputs, Scaling
+from .tree_inputs import TreeInputs
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
@@ -33,14 +34,14 @@ _BUDGET = 2**24
 
 @dataclass(frozen=True)
 class Model:
-    """An average of networks, and how a user's rows relate to its inputs and outputs.
+    """An average of densities, and how a user's rows relate to its inputs and outputs.
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
     units, of the asked dtype, and begin with the axis of rows.
     """
 
     network: Predictor
-    inputs: Inputs
+    inputs: Inputs | TreeInputs
     targets: Scaling
 
     def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:

@@ -1,26 +1,21 @@
 """The estimator: a mixture density network behind scikit-learn's interface."""
 
 import os
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..ensemble import GuardFit, Rows, fit_guard
 from ..nn import average
 from ..training.callbacks import ProgressBar
 from . import model_file, parameters
-from .density_regressor import DensityRegressor, to_key
-from .diagnostics import diagnose
-from .members import Job, Member, choose_held_out, others, standardized, train_members
+from .member_regressor import MemberRegressor, histories, judge
+from .members import Job, Member, standardized, train_members
 from .prediction import Model
-from .preprocessing import Table, fit_inputs, fit_scaling, no_scaling
-from .schema import Schema
+from .preprocessing import fit_inputs, fit_scaling, no_scaling
 
 
-class MDNRegressor(DensityRegressor):
+class MDNRegressor(MemberRegressor):
     """Predicts a distribution: a neural network whose output is a mixture for each row.
 
     Features and targets are standardized inside; everything that goes in or comes out is in the
@@ -96,12 +91,6 @@ class MDNRegressor(DensityRegressor):
         feature_names_in_: Their names, if the features came as a table with names.
         table_: How columns of a file become features, if `ngem fit` made this model; else None.
     """
-
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    table_: Schema | None
-    folds_: list[np.ndarray] | None
-    oof_log_prob_: np.ndarray | None
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
@@ -199,15 +188,7 @@ class MDNRegressor(DensityRegressor):
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        held_out = choose_held_out(
-            settings, len(table.x), is_watched=watched is not None, seed=seed
-        )
-        n_rows, weights = _num_samples(X), np.asarray(sample_weight)
-        kept = np.flatnonzero(weights) if weights.ndim else np.arange(n_rows)
-        self.folds_ = [kept[rows] for rows in held_out]
-        # Several members see all rows between them, one by itself those that it does not hold out.
-        seen = table if len(held_out) > 1 else table.take(others(len(table.x), held_out[0]))
+        seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
         inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
         targets = no_scaling(table.y.shape[1])
         if self.scale_targets:
@@ -215,27 +196,29 @@ class MDNRegressor(DensityRegressor):
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
-        judged = _judge(settings, rows, held_out, other, members)
+        judged = judge(
+            parameters.family(settings),
+            rows,
+            held_out,
+            other,
+            [member.log_density for member in members],
+            guard=self.guard,
+        )
         network = average([member.result.network for member in members], judged.guard)
         model = Model(network, inputs, targets)
-        self._keep_log_densities(n_rows, judged.log_density - targets.log_volume)
+        self._keep_log_densities(_num_samples(X), judged.log_density - targets.log_volume)
         return self._keep(
             model,
             settings=settings,
             target_ndim=target_ndim,
-            best_epochs=np.array([member.result.best_epoch for member in members]),
+            best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
-                **diagnose(model, table, judged),
-                "outlier_rows": self._outliers(judged),
+                **self._diagnose(model, table, judged, held_out, seen, watched),
                 "skipped_steps": sum(member.result.skipped for member in members),
-                "training_rows": len(seen.x),
-                "validation_rows": len(
-                    np.unique(np.concatenate(held_out)) if other is None else other.y
-                ),
             },
             history={
-                "train_nll": _histories([member.result.history.train for member in members]),
-                "validation_nll": _histories(
+                "train_nll": histories([member.result.history.train for member in members]),
+                "validation_nll": histories(
                     [member.result.history.validation for member in members]
                 ),
             },
@@ -280,7 +263,7 @@ class MDNRegressor(DensityRegressor):
             saved.model,
             settings=saved.settings,
             target_ndim=saved.target_ndim,
-            best_epochs=saved.best_epochs,
+            best=saved.best_epochs,
             diagnostics=saved.diagnostics,
             history=saved.history,
         )
@@ -289,50 +272,8 @@ class MDNRegressor(DensityRegressor):
         return self
 
     @property
-    def validation_rows_(self) -> np.ndarray | None:
-        """All rows that some member held out, ascending; None in a loaded estimator."""
-        return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))
-
-    def held_out_models(self) -> Iterator[tuple[np.ndarray, Model]]:
-        """Yield the rows that each member held out, and this member with the guard as a model.
-
-        What it predicts for these rows is what the estimator would have predicted had it not seen
-        them, but for the other members.
-        """
-        check_is_fitted(self)
-        if self.folds_ is None:
-            raise ValueError(
-                "the estimator must know which rows it held out, got one that was loaded from a "
-                "file; fit it again, or judge it by new rows."
-            )
-        for index, rows in enumerate(self.folds_):
-            if len(rows):
-                yield rows, self.model_.member(index)
-
-    def held_out_region_mass(
-        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
-    ) -> np.ndarray:
-        """Return the mass of the smallest region that holds each row's targets, (rows,).
-
-        Each row is judged by a member that has not seen it; NaN for rows that were never held out.
-        For several target columns it is that of the joint region, estimated from samples.
-
-        Args:
-            X: Features of the rows that the estimator was fitted to.
-            y: Their targets.
-            n_samples: Samples per row for joint regions.
-            random_state: Seed of these samples.
-        """
-        table, key = self._read_rows(X, y), to_key(random_state)
-        masses = np.full(len(table.x), np.nan)
-        for rows, model in self.held_out_models():
-            held_out = table.x[rows], table.y[rows]
-            masses[rows] = (
-                model.region_mass(*held_out)[:, 0]
-                if self.n_outputs_ == 1
-                else model.sampled_region_mass(*held_out, n_samples, key)
-            )
-        return masses
+    def _takes_gaps(self) -> bool:
+        return self.missing == "impute"
 
     def to_torch(self) -> Any:
         """Return the fitted model as a `torch.nn.Module` with the same predictions.
@@ -345,27 +286,9 @@ class MDNRegressor(DensityRegressor):
         check_is_fitted(self)
         return to_torch(self.model_)
 
-    def _keep(
-        self,
-        model: Model,
-        *,
-        settings: dict,
-        target_ndim: int,
-        best_epochs: np.ndarray,
-        diagnostics: dict,
-        history: dict,
-    ) -> "MDNRegressor":
-        """Become a fitted estimator."""
-        self.model_ = model
-        self._fit_settings = settings
-        self.target_ndim_ = target_ndim
-        self.n_outputs_ = model.network.dim
-        self.history_ = history
-        self.n_iter_ = history["train_nll"].shape[1]
-        self.best_epoch_ = best_epochs
-        self.diagnostics_ = diagnostics
-        self.table_ = None
-        return self
+    def _keep_best(self, best: np.ndarray) -> None:
+        self.best_epoch_ = best
+        self.n_iter_ = self.history_["train_nll"].shape[1]
 
     def _callbacks(self) -> list[Any]:
         return [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
@@ -378,61 +301,3 @@ class MDNRegressor(DensityRegressor):
             # A clone's callbacks are copies, which nobody else can close.
             for callback in job.callbacks:
                 getattr(callback, "close", lambda: None)()
-
-    def _read_eval_set(self, eval_set: Any, n_outputs: int) -> Table:
-        """Return the rows that the user wants to stop by."""
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-            raise ValueError(
-                f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
-                "form; pass eval_set=(X_val, y_val)."
-            )
-        return self._read_table(*eval_set, n_outputs=n_outputs, name="eval_set ")[0]
-
-    def _outliers(self, judged: GuardFit) -> list[int]:
-        """Return the held-out rows that only the widest densities explain, ascending."""
-        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
-        # Rows of the user's own to stop by have no number among these.
-        surprising = judged.surprise > 0.5 if len(rows) else np.zeros(0, bool)
-        return np.unique(rows[surprising]).tolist()
-
-    def _keep_log_densities(self, n_rows: int, log_density: np.ndarray) -> None:
-        """Keep the log density of each held-out row; the mean density of rows held out twice."""
-        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
-        total = np.full(n_rows, -np.inf)
-        if len(rows):
-            np.logaddexp.at(total, rows, log_density)
-        times = np.bincount(rows, minlength=n_rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.oof_log_prob_ = np.where(times > 0, total - np.log(times), np.nan)
-
-
-def _judge(
-    settings: dict[str, Any],
-    rows: Table,
-    held_out: Sequence[np.ndarray],
-    watched: Table | None,
-    members: Sequence[Member],
-) -> GuardFit:
-    """Return the guard beside the members, and what held-out rows say of all together."""
-    densities, train = [member.log_density for member in members], _counted(rows)
-    if watched is None:
-        judged_by = np.concatenate(held_out)
-        counts, log_density = train.counts[judged_by], np.concatenate(densities)
-    else:
-        judged_by = _counted(watched)
-        counts = judged_by.counts
-        log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(members))
-    judged = fit_guard(parameters.family(settings), train, judged_by, log_density)
-    return judged if settings["guard"] else judged.without_guard(log_density, counts)
-
-
-def _counted(rows: Table) -> Rows:
-    return Rows(rows.x, rows.y, np.ones(len(rows.y)) if rows.weights is None else rows.weights)
-
-
-def _histories(curves: Sequence[np.ndarray]) -> np.ndarray:
-    """Return curves of different lengths as rows of one array, NaN after their ends."""
-    padded = np.full((len(curves), max(map(len, curves))), np.nan)
-    for row, curve in zip(padded, curves, strict=True):
-        row[: len(curve)] = curve
-    return padded

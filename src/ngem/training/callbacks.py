@@ -14,9 +14,14 @@ class ProgressBar:
 
     Each member has a line of its own, because several train at a time. The likelihoods are those of
     the standardized targets.
+
+    Args:
+        label: Text of a line, with a place for the member's number.
+        force: Show it without a terminal too.
     """
 
-    def __init__(self, *, force: bool = False):
+    def __init__(self, label: str = "network {}, epoch", *, force: bool = False):
+        self._label = label
         self._bar: Any = None
         self._tasks: dict[int, Any] = {}
         self._shown = force or sys.stderr.isatty()
@@ -27,7 +32,7 @@ class ProgressBar:
         bar = self._bar = self._bar or _start_bar()
         if progress.member not in self._tasks:
             self._tasks[progress.member] = bar.add_task(
-                f"network {progress.member + 1}, epoch",
+                self._label.format(progress.member + 1),
                 total=progress.max_epochs,
                 train="",
                 held_out="",

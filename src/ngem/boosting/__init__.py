@@ -1,0 +1,26 @@
+"""Boosted mixtures: trees whose leaves take natural gradient steps, grown by LightGBM."""
+
+from .curvature import CURVATURES, Curvature, Newton, Outputs, newton, row_newton, row_nll
+from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lightgbm
+from .predictor import own_guard, tree_predictor
+from .start import marginal_start
+
+__all__ = [
+    "CURVATURES",
+    "Boosted",
+    "Curvature",
+    "Forest",
+    "Newton",
+    "Outputs",
+    "Plan",
+    "Rows",
+    "TreeSettings",
+    "boost",
+    "import_lightgbm",
+    "marginal_start",
+    "newton",
+    "own_guard",
+    "row_newton",
+    "row_nll",
+    "tree_predictor",
+]

@@ -1,0 +1,268 @@
+"""LightGBM, and all that the library knows of it: tables, rounds of trees, and their outputs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from .curvature import Curvature, Outputs, newton, row_nll
+
+
+def import_lightgbm() -> Any:
+    """Return LightGBM, or say how to install it."""
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise ImportError(
+            "MixtureBoostingRegressor needs LightGBM, which is not installed; try "
+            "pip install 'ngem[boost]'."
+        ) from error
+    return lightgbm
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """How trees are grown.
+
+    Attributes:
+        learning_rate: Fraction of each step that is taken.
+        num_leaves: Leaves of a tree at most.
+        min_rows_in_leaf: Rows of a leaf at least.
+        l2: Penalty of a leaf's squared step, in rows: a leaf of so many rows takes half its step.
+        row_fraction: Fraction of the rows that a round sees.
+        column_fraction: Fraction of the columns that a tree sees.
+        max_bins: Distinct values of a column at most, after binning.
+    """
+
+    learning_rate: float = 0.05
+    num_leaves: int = 31
+    min_rows_in_leaf: int = 20
+    l2: float = 0.0
+    row_fraction: float = 1.0
+    column_fraction: float = 1.0
+    max_bins: int = 255
+
+    def to_lightgbm(self, num_raw: int, seed: int, threads: int) -> dict[str, Any]:
+        """Return LightGBM's parameters; the same trees for any number of threads."""
+        return {
+            "objective": "none",
+            "num_class": num_raw,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "min_data_in_leaf": self.min_rows_in_leaf,
+            "min_sum_hessian_in_leaf": 1e-3,
+            "lambda_l2": self.l2,
+            "bagging_fraction": self.row_fraction,
+            "bagging_freq": int(self.row_fraction < 1),
+            "feature_fraction": self.column_fraction,
+            "seed": seed,
+            "num_threads": threads,
+            **self._of_tables(),
+        }
+
+    def _of_tables(self) -> dict[str, Any]:
+        """Return the parameters that also decide how a table is binned."""
+        return {
+            "max_bin": self.max_bins,
+            "feature_pre_filter": False,
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+
+    def bin_rows(
+        self, x: np.ndarray, categorical: Sequence[int], threads: int, like: Any = None
+    ) -> Any:
+        """Return rows as LightGBM keeps them, binned as another table if one is given."""
+        return (
+            import_lightgbm()
+            .Dataset(
+                x,
+                reference=like,
+                categorical_feature=list(categorical),
+                params={**self._of_tables(), "num_threads": threads},
+            )
+            .construct()
+        )
+
+
+@dataclass
+class Forest:
+    """Trees of all raw outputs, as LightGBM's text, and the raw outputs that they start from.
+
+    Attributes:
+        start: Raw outputs before the first round.
+        text: The trees, or None without any.
+    """
+
+    start: Float[np.ndarray, " raw"]
+    text: str | None
+    _booster: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_booster": None}
+
+    @property
+    def booster(self) -> Any:
+        """LightGBM's own object, made from the text on first use."""
+        if self._booster is None:
+            self._booster = import_lightgbm().Booster(model_str=self.text)
+        return self._booster
+
+    def raw(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
+        """Return the raw outputs of each row, in single precision."""
+        if self.text is None or not len(x):
+            steps = np.zeros((len(x), len(self.start)))
+        else:
+            steps = self.booster.predict(x, raw_score=True)
+        return (steps + self.start).astype(np.float32)
+
+
+class Rows(NamedTuple):
+    """Binned rows with standardized targets.
+
+    Attributes:
+        binned: LightGBM's table.
+        y: Targets, rows last, in single precision.
+        weights: How much each row counts, in single precision.
+    """
+
+    binned: Any
+    y: Float[np.ndarray, "dim batch"]
+    weights: Float[np.ndarray, " batch"]
+
+    def take(self, rows: Int[np.ndarray, " part"]) -> "Rows":
+        """Return some of the rows, binned as all of them; rows are ascending."""
+        part = self.binned.subset(rows).construct()
+        return Rows(part, np.ascontiguousarray(self.y[:, rows]), self.weights[rows])
+
+
+class Boosted(NamedTuple):
+    """A trained member.
+
+    Attributes:
+        forest: Its trees up to the best round.
+        train_nll: Mean negative log-likelihood of the training rows after each round, from none on.
+        validation_nll: The same for the rows that stop it; NaN without such rows.
+        best_round: Rounds that are kept.
+        log_density: Log density of each row that stops it.
+    """
+
+    forest: Forest
+    train_nll: Float[np.ndarray, " round"]
+    validation_nll: Float[np.ndarray, " round"]
+    best_round: int
+    log_density: Float[np.ndarray, " held_out"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to boost.
+
+    Attributes:
+        outputs: What the raw outputs stand for.
+        curvature: How steps are scaled.
+        trees: How trees are grown.
+        max_rounds: Rounds at most.
+        patience: Rounds without improvement before stopping; None runs to the end.
+        threads: Threads of one member.
+    """
+
+    outputs: Outputs
+    curvature: Curvature
+    trees: TreeSettings
+    max_rounds: int
+    patience: int | None
+    threads: int
+
+
+class _Judge:
+    """Likelihood of the rows that stop a member, after each round."""
+
+    def __init__(self, outputs: Outputs, rows: Rows | None, start: np.ndarray) -> None:
+        self._outputs, self._rows = outputs, rows
+        self.curve: list[float] = []
+        self.best = 0
+        self.log_density = np.empty(0)
+        if rows is not None:
+            self._y, self._weights = jnp.asarray(rows.y), rows.weights.astype(np.float64)
+            self.add(np.broadcast_to(start[None], (rows.y.shape[1], len(start))), None)
+        else:
+            self.curve.append(float("nan"))
+
+    def add(self, raw: np.ndarray, data: Any) -> tuple[str, float, bool]:
+        """Take in the raw outputs after a round, as LightGBM hands them out."""
+        del data
+        losses = np.asarray(row_nll(self._outputs, _single(raw), self._y), np.float64)
+        nll = float(np.average(losses, weights=self._weights))
+        if not self.curve or nll < self.curve[self.best]:
+            self.best, self.log_density = len(self.curve), -losses
+        self.curve.append(nll)
+        return "nll", nll, False
+
+
+def boost(
+    plan: Plan,
+    train: Rows,
+    held_out: Rows | None,
+    start: Float[np.ndarray, " raw"],
+    seed: int,
+    report: Callable[[int, float, float, float], None] = lambda *_: None,
+) -> Boosted:
+    """Return a member, grown round by round and stopped by the likelihood of held-out rows.
+
+    Args:
+        plan: How to boost.
+        train: Rows to grow trees from.
+        held_out: Rows to stop by, or None.
+        start: Raw outputs before the first round.
+        seed: Seed of rows and columns that a round sees.
+        report: Called after each round with its number, both likelihoods and the best so far.
+    """
+    outputs, y, weights = plan.outputs, jnp.asarray(train.y), jnp.asarray(train.weights)
+    train_nll: list[float] = []
+
+    def objective(raw: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        del data
+        step = newton(outputs, plan.curvature, _single(raw), y, weights)
+        train_nll.append(float(step.nll))
+        return np.asarray(step.grad).T, np.asarray(step.curvature).T
+
+    booster = _start_booster(plan, train, held_out, start, seed)
+    judge = _Judge(outputs, held_out, start)
+    for number in range(1, plan.max_rounds + 1):
+        is_finished = booster.update(fobj=objective)
+        if held_out is not None:
+            booster.eval_valid(judge.add)
+        report(number, train_nll[-1], judge.curve[-1], judge.curve[judge.best])
+        waited = number - judge.best
+        if is_finished or (held_out and plan.patience and waited >= plan.patience):
+            break
+    booster.eval_train(lambda raw, data: ("nll", objective(raw, data)[0][0, 0], False))
+    rounds = len(train_nll) - 1
+    best = judge.best if held_out is not None else rounds
+    text = booster.model_to_string(num_iteration=best) if best else None
+    curve = judge.curve if held_out is not None else [float("nan")] * (rounds + 1)
+    return Boosted(
+        Forest(start, text), np.array(train_nll), np.array(curve), best, judge.log_density
+    )
+
+
+def _start_booster(
+    plan: Plan, train: Rows, held_out: Rows | None, start: np.ndarray, seed: int
+) -> Any:
+    for rows in filter(None, (train, held_out)):
+        rows.binned.set_init_score(np.repeat(start, rows.y.shape[1]))
+    settings = plan.trees.to_lightgbm(plan.outputs.num_raw, seed, plan.threads)
+    booster = import_lightgbm().Booster(settings, train.binned)
+    if held_out is not None:
+        booster.add_valid(held_out.binned, "held out")
+    return booster
+
+
+def _single(raw: np.ndarray) -> Any:
+    """Return raw outputs with the rows last, in single precision, without turning memory round."""
+    return jnp.asarray(raw.T.astype(np.float32))

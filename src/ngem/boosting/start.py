@@ -1,0 +1,53 @@
+"""Where boosting starts: one mixture for all rows, fitted by expectation maximization."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..mixture import Mixture
+from ..nn import cluster_mixture
+from .curvature import Outputs
+
+#: Rows to fit to at most, and steps of EM.
+_MAX_ROWS, _STEPS = 20_000, 100
+
+#: Smallest standard deviation of a component, in those of the targets.
+_LEAST_STD = 0.02
+
+
+def marginal_start(
+    outputs: Outputs,
+    y: Float[np.ndarray, "batch dim"],
+    weights: Float[np.ndarray, " batch"],
+    rng: np.random.Generator,
+) -> Float[np.ndarray, " raw"]:
+    """Return the raw outputs of a mixture of the targets, whatever the features are.
+
+    EM starts at k-means clusters. Rows with large weights are drawn more often.
+    """
+    differ = bool(np.any(weights != weights[:1]))
+    chance = weights.astype(np.float64) / np.sum(weights, dtype=np.float64) if differ else None
+    drawn = rng.choice(len(y), min(len(y), _MAX_ROWS), replace=differ, p=chance)
+    y = np.asarray(y[drawn], np.float64)
+    mixture = cluster_mixture(y, outputs.n_components, outputs.family, rng)
+    single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), mixture)
+    mixture = _climb(single, jnp.asarray(y, jnp.float32))
+    return np.asarray(outputs.head.to_raw(mixture), np.float64)
+
+
+@jax.jit
+def _climb(mixture: Mixture, y: Float[Array, "batch dim"]) -> Mixture:
+    """Return the mixture after some steps of EM; for families that are not Gaussian, by moments."""
+    least = (_LEAST_STD * jnp.std(y, axis=0)) ** 2 + jnp.finfo(y.dtype).eps
+
+    def step(_: Array, mixture: Mixture) -> Mixture:
+        resp = jax.vmap(mixture.responsibilities)(y)
+        counts = jnp.sum(resp, axis=0) + 1e-3
+        means = (resp.T @ y) / counts[:, None]
+        offsets = (y[:, None] - means[None]) ** 2
+        variances = jnp.sum(resp[:, :, None] * offsets, axis=0) / counts[:, None] + least[None]
+        components = jax.vmap(mixture.family.from_moments)(means, variances)
+        return Mixture(jnp.log(counts / jnp.sum(counts)), components, mixture.family)
+
+    return jax.lax.fori_loop(0, _STEPS, step, mixture)

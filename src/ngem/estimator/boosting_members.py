@@ -1,0 +1,140 @@
+"""Training of the members of a boosted estimator: each holds out rows of its own."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..boosting import Boosted, Forest, Rows, boost, marginal_start
+from ..training import Progress, side_by_side
+from . import boosting_parameters as parameters
+from .categories import Categories
+from .members import member_seed, others
+from .preprocessing import Inputs, Scaling, Table, fit_inputs, fit_scaling
+from .tree_inputs import TreeInputs
+
+
+class Units(NamedTuple):
+    """How a user's rows relate to what members and guard see.
+
+    Attributes:
+        plain: How the columns of numbers become the guard's features.
+        columns: These columns.
+        filled: What replaces a missing value of each column; NaN where the trees have seen some.
+        targets: Scaling of the targets.
+    """
+
+    plain: Inputs
+    columns: Int[np.ndarray, " number"]
+    filled: Float[np.ndarray, " column"]
+    targets: Scaling
+
+    def of_guard(self, table: Table) -> Table:
+        """Return rows as the guard reads them, in single precision."""
+        return Table(
+            self.plain.forward(table.x[:, self.columns]),
+            self.targets.forward(table.y),
+            table.weights,
+        )
+
+    def inputs(self, forests: tuple[Forest, ...]) -> TreeInputs:
+        """Return how features become inputs of the predictor."""
+        return TreeInputs(forests, self.plain, self.columns, self.filled)
+
+
+def fit_units(seen: Table, categories: Categories) -> Units:
+    """Return the units of the rows that members see."""
+    every = np.arange(seen.x.shape[1])
+    # A table of categories alone has no numbers: the guard reads those of the categories.
+    columns = others(len(every), np.array(categories.columns, int))
+    columns = columns if len(columns) else every
+    plain = fit_inputs(seen.x[:, columns], seen.weights)
+    filled = np.full(len(every), np.nan)
+    filled[columns] = plain.fill
+    filled[columns[plain.flagged]] = np.nan
+    filled[list(categories.columns)] = np.nan
+    return Units(plain, columns, filled, fit_scaling(seen.y, seen.weights))
+
+
+class Job(NamedTuple):
+    """What the members have in common.
+
+    Attributes:
+        settings: The estimator's parameters.
+        seed: Seed of the first member.
+        units: Units of the rows.
+        categorical: Columns of categories.
+        table: All rows.
+        held_out: Rows that each member holds out to stop by; may be none.
+        watched: Rows of the user's to stop by instead, or None.
+    """
+
+    settings: Mapping[str, Any]
+    seed: int
+    units: Units
+    categorical: Sequence[int]
+    table: Table
+    held_out: Sequence[Int[np.ndarray, " held_out"]]
+    watched: Table | None
+
+
+def train_members(job: Job, callback: Callable[[Progress], None] | None) -> list[Boosted]:
+    """Return all members, trained side by side with one core each; one by itself has all cores."""
+    cores, n_members = parameters.cores(job.settings), len(job.held_out)
+    rows = _binned(job, job.table, cores)
+    watched = None if job.watched is None else _binned(job, job.watched, cores, rows.binned)
+    lock = threading.Lock()
+
+    def report(progress: Progress) -> None:
+        if callback is not None:
+            with lock:
+                callback(progress)
+
+    threads = cores if n_members == 1 else 1
+    runs = [
+        partial(_train, job, index, rows, watched, threads, report) for index in range(n_members)
+    ]
+    return side_by_side(runs, cores)
+
+
+def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:
+    weights = np.ones(len(table.y)) if table.weights is None else table.weights
+    return Rows(
+        parameters.trees(job.settings).bin_rows(table.x, job.categorical, cores, like),
+        np.ascontiguousarray(job.units.targets.forward(table.y).T),
+        weights.astype(np.float32),
+    )
+
+
+def _train(
+    job: Job,
+    index: int,
+    rows: Rows,
+    watched: Rows | None,
+    threads: int,
+    report: Callable[[Progress], None],
+    watch: Callable[[Progress], None],
+) -> Boosted:
+    """Train one member."""
+    seed, started = member_seed(job.seed, index), time.perf_counter()
+    plan = parameters.plan(job.settings, len(rows.y), threads)
+    held_out = job.held_out[index]
+    train = rows.take(others(rows.y.shape[1], held_out))
+    stop_by = rows.take(held_out) if len(held_out) else watched
+    if stop_by is watched and watched is not None:
+        stop_by = watched.take(np.arange(watched.y.shape[1]))  # a copy: members start differently
+    start = marginal_start(plan.outputs, train.y.T, train.weights, np.random.default_rng(seed))
+
+    def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:
+        seconds = time.perf_counter() - started
+        progress = Progress(
+            number, plan.max_rounds, train_nll, validation_nll, best, 0, seconds, index
+        )
+        watch(progress)
+        report(progress)
+
+    return boost(plan, train, stop_by, start, seed, after_round)

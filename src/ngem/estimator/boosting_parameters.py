@@ -1,0 +1,98 @@
+"""What each parameter of the boosted estimator may be, and the objects that it stands for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._machine import available_cores
+from ..boosting import CURVATURES, Curvature, Outputs, Plan, TreeSettings
+from ..families import get_family
+from .rules import (
+    POSITIVE,
+    SHARED,
+    TINY,
+    Rule,
+    check_rules,
+    choice,
+    integer,
+    is_integer,
+    number,
+    optional,
+)
+
+#: Parameters that say how to run rather than what to do. A file never holds them.
+TRANSIENT = {"n_jobs": None, "random_state": None, "verbose": 0}
+
+_FRACTION = (TINY, 1.0, "a number above 0 and at most 1")
+_NOT_NEGATIVE = (0.0, 1e30, "a number of at least 0")
+
+
+def _is_columns(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "auto"
+    listed = isinstance(value, Sequence | np.ndarray)
+    return listed and all(isinstance(one, str) or is_integer(one, -(2**31)) for one in value)
+
+
+RULES: dict[str, Rule] = {
+    **SHARED,
+    "curvature": choice(CURVATURES),
+    "learning_rate": number(*_FRACTION, 0.05),
+    "max_rounds": integer(2000),
+    "num_leaves": integer(31, 2),
+    "min_rows_in_leaf": integer(20),
+    "l2": number(*_NOT_NEGATIVE, 1.0),
+    "damping": number(*_NOT_NEGATIVE, 1e-3),
+    "row_fraction": number(*_FRACTION, 0.8),
+    "column_fraction": number(*_FRACTION, 0.8),
+    "max_bins": Rule(lambda v: is_integer(v, 2) and v <= 65_535, "an integer from 2 to 65535", 255),
+    "patience": integer(50),
+    "scale_floor": number(*POSITIVE, 1e-3),
+    "categorical_features": Rule(_is_columns, "'auto' or names or numbers of columns", "auto"),
+    "n_jobs": optional(
+        Rule(lambda v: v == -1 or is_integer(v, 1), "-1 or an integer of at least 1", 1)
+    ),
+}
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """Refuse a parameter that no fit could use, saying what it may be."""
+    check_rules(settings, RULES)
+
+
+def outputs(settings: Mapping[str, Any], dim: int) -> Outputs:
+    """Return what the raw outputs stand for."""
+    family = get_family(settings["family"], scale_floor=float(settings["scale_floor"]))
+    return Outputs(int(settings["n_components"]), dim, family)
+
+
+def cores(settings: Mapping[str, Any]) -> int:
+    """Return how many cores to use."""
+    asked = settings["n_jobs"]
+    return available_cores() if asked in (None, -1) else int(asked)
+
+
+def trees(settings: Mapping[str, Any]) -> TreeSettings:
+    """Return how trees are grown."""
+    return TreeSettings(
+        learning_rate=float(settings["learning_rate"]),
+        num_leaves=int(settings["num_leaves"]),
+        min_rows_in_leaf=int(settings["min_rows_in_leaf"]),
+        l2=float(settings["l2"]),
+        row_fraction=float(settings["row_fraction"]),
+        column_fraction=float(settings["column_fraction"]),
+        max_bins=int(settings["max_bins"]),
+    )
+
+
+def plan(settings: Mapping[str, Any], dim: int, threads: int) -> Plan:
+    """Return how to boost."""
+    return Plan(
+        outputs(settings, dim),
+        Curvature(settings["curvature"], float(settings["damping"])),
+        trees(settings),
+        max_rounds=int(settings["max_rounds"]),
+        patience=int(settings["patience"]) if settings["early_stopping"] else None,
+        threads=threads,
+    )

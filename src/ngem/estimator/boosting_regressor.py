@@ -1,0 +1,211 @@
+"""The estimator on trees: a boosted mixture behind scikit-learn's interface."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from .. import boosting
+from ..training.callbacks import ProgressBar
+from . import boosting_parameters as parameters
+from .boosting_members import Job, fit_units, train_members
+from .categories import Categories, find_categories
+from .member_regressor import MemberRegressor, histories, judge
+from .prediction import Model
+from .preprocessing import check_numeric
+
+_ENCODE = "name such columns in categorical_features, or convert them with astype('category')"
+
+
+class MixtureBoostingRegressor(MemberRegressor):
+    """Predicts a distribution: boosted trees whose outputs are a mixture for each row.
+
+    Each round grows one tree for every raw output: logits, means and log scales. Leaves take Newton
+    steps with the complete-data Fisher information as curvature, which is positive and known in
+    closed form. Trees are LightGBM's: they take features in any units, missing values and
+    categories as they are. Everything that goes in or comes out is in the user's units.
+
+    Args:
+        n_components: Components of the mixture of each member.
+        n_members: Models whose densities are averaged. The rows are divided into as many folds, and
+            each member holds out one of them to stop by: all rows train, and every row is held out
+            once. They train side by side on all cores.
+        family: Distribution of the components: "gaussian"; "logistic" with heavier tails;
+            "laplace" with a sharp peak and heavier tails still. Several target columns are
+            independent within a component.
+        curvature: "fisher", the weight of a component times its Fisher information; or "em", with
+            responsibilities in place of weights, so that a leaf's step of a mean is an M-step. For
+            comparison: "hessian", the second derivative clipped below; "none", plain gradients;
+            "scaled", gradients divided by their root mean square.
+        learning_rate: Fraction of each step that is taken.
+        max_rounds: Rounds at most.
+        num_leaves: Leaves of a tree at most.
+        min_rows_in_leaf: Rows of a leaf at least.
+        l2: Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
+        damping: Added to weights or responsibilities in the curvature. It keeps the steps of a
+            component small that has lost its weight.
+        row_fraction: Fraction of the rows that each round sees.
+        column_fraction: Fraction of the columns that each tree sees.
+        max_bins: Distinct values of a column at most, after binning.
+        early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the best
+            round.
+        validation_fraction: Fraction of rows that a single member holds out, at least ten rows or a
+            third. With fewer than 15 rows none are held out, and boosting runs to the end.
+            Several members hold out one fold each instead.
+        patience: Rounds without improvement before stopping.
+        scale_floor: Smallest scale of a component, in units of the standardized target.
+        guard: Add a linear model and a few wide densities to the mixture, with weights that
+            held-out rows choose. They bound what a surprising target costs, take over where
+            features lie far outside the training rows, and carry the prediction when rows are few.
+        categorical_features: "auto" for columns of a categorical dtype of pandas or polars; or a
+            list of names or numbers of columns. A category that the training rows did not have is
+            read as a missing one.
+        n_jobs: Cores to use; None or -1 for all of them.
+        random_state: Seed of held-out rows, of the start and of sampled rows and columns.
+        verbose: 1 shows a progress bar where there is a terminal.
+
+    Attributes:
+        model_: The trees and their units.
+        history_: "train_nll" and "validation_nll" of each member after each round, the first before
+            any, mean negative log-likelihoods in standardized units, NaN after a member's end; add
+            `diagnostics_["nll_offset"]` for the user's.
+        diagnostics_: See `ngem.estimator.diagnostics.diagnose`.
+        n_iter_: Rounds run by the member that ran longest.
+        best_round_: For each member, how many rounds were kept.
+        folds_: For each member, the rows that it held out, ascending; None in a loaded estimator.
+        validation_rows_: All rows that some member held out, ascending; None in a loaded estimator.
+        oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
+            units; NaN for rows that were never held out. None in a loaded estimator.
+        categories_: Columns of categories, with the categories of each.
+        n_outputs_: Number of target columns.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, if the features came as a table with names.
+    """
+
+    categories_: Categories
+
+    # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
+    def __init__(
+        self,
+        n_components: Any = 5,
+        *,
+        n_members: Any = 5,
+        family: Any = "gaussian",
+        curvature: Any = "fisher",
+        learning_rate: Any = 0.05,
+        max_rounds: Any = 2000,
+        num_leaves: Any = 31,
+        min_rows_in_leaf: Any = 20,
+        l2: Any = 1.0,
+        damping: Any = 1e-3,
+        row_fraction: Any = 1.0,
+        column_fraction: Any = 1.0,
+        max_bins: Any = 255,
+        early_stopping: Any = True,
+        validation_fraction: Any = 0.1,
+        patience: Any = 50,
+        scale_floor: Any = 1e-3,
+        guard: Any = True,
+        categorical_features: Any = "auto",
+        n_jobs: Any = None,
+        random_state: Any = None,
+        verbose: Any = 0,
+    ):
+        self.n_components = n_components
+        self.n_members = n_members
+        self.family = family
+        self.curvature = curvature
+        self.learning_rate = learning_rate
+        self.max_rounds = max_rounds
+        self.num_leaves = num_leaves
+        self.min_rows_in_leaf = min_rows_in_leaf
+        self.l2 = l2
+        self.damping = damping
+        self.row_fraction = row_fraction
+        self.column_fraction = column_fraction
+        self.max_bins = max_bins
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.scale_floor = scale_floor
+        self.guard = guard
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None
+    ) -> "MixtureBoostingRegressor":
+        """Grow the trees.
+
+        Args:
+            X: Features, (rows, columns).
+            y: Targets, (rows,) or (rows, columns).
+            sample_weight: How much each row counts; a weight of zero is as if the row were not
+                there.
+            eval_set: (X, y) for early stopping instead of held-out rows. The round that is best on
+                these rows is kept; with early_stopping=False boosting still runs to the end.
+
+        Raises:
+            ImportError: If LightGBM is not installed.
+        """
+        boosting.import_lightgbm()
+        settings = self.get_params(deep=False)
+        parameters.check(settings)
+        self.__dict__.pop("model_", None)
+        self.categories_ = find_categories(X, self.categorical_features)
+        table, target_ndim = self._read_table(X, y, sample_weight)
+        watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
+        seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
+        units = fit_units(seen, self.categories_)
+        job = Job(settings, seed, units, self.categories_.columns, table, held_out, watched)
+        members = self._train(job)
+        outputs = parameters.outputs(settings, table.y.shape[1])
+        judged = judge(
+            outputs.family,
+            units.of_guard(table),
+            held_out,
+            None if watched is None else units.of_guard(watched),
+            [member.log_density for member in members],
+            guard=self.guard,
+        )
+        forests = tuple(member.forest for member in members)
+        network = boosting.tree_predictor(
+            outputs, len(members), units.plain.n_columns, judged.guard
+        )
+        model = Model(network, units.inputs(forests), units.targets)
+        self._keep_log_densities(_num_samples(X), judged.log_density - units.targets.log_volume)
+        return self._keep(
+            model,
+            settings=settings,
+            target_ndim=target_ndim,
+            best=np.array([member.best_round for member in members]),
+            diagnostics=self._diagnose(model, table, judged, held_out, seen, watched),
+            history={
+                "train_nll": histories([member.train_nll for member in members]),
+                "validation_nll": histories([member.validation_nll for member in members]),
+            },
+        )
+
+    def _keep_best(self, best: np.ndarray) -> None:
+        self.best_round_ = best
+        self.n_iter_ = self.history_["train_nll"].shape[1] - 1
+
+    @property
+    def _takes_gaps(self) -> bool:
+        return True
+
+    def _to_numbers(self, name: str, X: Any) -> Any:
+        encoded = self.categories_.encode(X)
+        check_numeric(name, encoded, _ENCODE)
+        return encoded
+
+    def _train(self, job: Job) -> list[boosting.Boosted]:
+        """Train all members; then close the progress bar."""
+        bar = ProgressBar("trees {}, round") if self.verbose else None
+        try:
+            return train_members(job, bar)
+        finally:
+            if bar is not None:
+                bar.close()

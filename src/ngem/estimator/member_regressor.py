@@ -1,0 +1,218 @@
+"""What estimators of several members share: folds, held-out rows, and what is kept of a fit."""
+
+import abc
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from ..ensemble import GuardFit, Rows, fit_guard
+from ..families import AbstractFamily
+from .density_regressor import DensityRegressor, to_key
+from .diagnostics import diagnose
+from .members import choose_held_out, others
+from .prediction import Model
+from .preprocessing import Table
+from .schema import Schema
+
+
+class MemberRegressor(DensityRegressor):
+    """Averages the densities of members, each stopped by rows that it has not seen.
+
+    Attributes:
+        folds_: For each member, the rows that it held out, ascending; None in a loaded estimator.
+        validation_rows_: All rows that some member held out, ascending; None in a loaded estimator.
+        oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
+            units; NaN for rows that were never held out. None in a loaded estimator.
+        history_: Train and validation likelihood of each member.
+        diagnostics_: Plain numbers about the fit.
+        table_: How columns of a file become features, if `ngem fit` made this model; else None.
+    """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    history_: dict[str, np.ndarray]
+    diagnostics_: dict[str, Any]
+    table_: Schema | None
+    folds_: list[np.ndarray] | None
+    oof_log_prob_: np.ndarray | None
+
+    @property
+    def validation_rows_(self) -> np.ndarray | None:
+        """All rows that some member held out, ascending; None in a loaded estimator."""
+        return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))
+
+    def held_out_models(self) -> Iterator[tuple[np.ndarray, Model]]:
+        """Yield the rows that each member held out, and this member with the guard as a model.
+
+        What it predicts for these rows is what the estimator would have predicted had it not seen
+        them, but for the other members.
+        """
+        check_is_fitted(self)
+        if self.folds_ is None:
+            raise ValueError(
+                "the estimator must know which rows it held out, got one that was loaded from a "
+                "file; fit it again, or judge it by new rows."
+            )
+        for index, rows in enumerate(self.folds_):
+            if len(rows):
+                yield rows, self.model_.member(index)
+
+    def held_out_region_mass(
+        self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
+    ) -> np.ndarray:
+        """Return the mass of the smallest region that holds each row's targets, (rows,).
+
+        Each row is judged by a member that has not seen it; NaN for rows that were never held out.
+        For several target columns it is that of the joint region, estimated from samples.
+
+        Args:
+            X: Features of the rows that the estimator was fitted to.
+            y: Their targets.
+            n_samples: Samples per row for joint regions.
+            random_state: Seed of these samples.
+        """
+        table, key = self._read_rows(X, y), to_key(random_state)
+        masses = np.full(len(table.x), np.nan)
+        for rows, model in self.held_out_models():
+            held_out = table.x[rows], table.y[rows]
+            masses[rows] = (
+                model.region_mass(*held_out)[:, 0]
+                if self.n_outputs_ == 1
+                else model.sampled_region_mass(*held_out, n_samples, key)
+            )
+        return masses
+
+    def _hold_out(
+        self,
+        settings: dict[str, Any],
+        X: Any,
+        sample_weight: Any,
+        table: Table,
+        watched: Table | None,
+    ) -> tuple[int, list[np.ndarray], Table]:
+        """Choose a seed, the rows that each member holds out, and the rows that members see."""
+        seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+        held_out = choose_held_out(
+            settings, len(table.x), is_watched=watched is not None, seed=seed
+        )
+        n_rows, weights = _num_samples(X), np.asarray(sample_weight)
+        kept = np.flatnonzero(weights) if weights.ndim else np.arange(n_rows)
+        self.folds_ = [kept[rows] for rows in held_out]
+        # Several members see all rows between them, one by itself those that it does not hold out.
+        seen = table if len(held_out) > 1 else table.take(others(len(table.x), held_out[0]))
+        return seed, held_out, seen
+
+    def _read_eval_set(self, eval_set: Any, n_outputs: int) -> Table:
+        """Return the rows that the user wants to stop by."""
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(
+                f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
+                "form; pass eval_set=(X_val, y_val)."
+            )
+        return self._read_table(*eval_set, n_outputs=n_outputs, name="eval_set ")[0]
+
+    def _outliers(self, judged: GuardFit) -> list[int]:
+        """Return the held-out rows that only the widest densities explain, ascending."""
+        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
+        # Rows of the user's own to stop by have no number among these.
+        surprising = judged.surprise > 0.5 if len(rows) else np.zeros(0, bool)
+        return np.unique(rows[surprising]).tolist()
+
+    def _keep_log_densities(self, n_rows: int, log_density: np.ndarray) -> None:
+        """Keep the log density of each held-out row; the mean density of rows held out twice."""
+        rows = np.concatenate(self.folds_ or [np.empty(0, int)])
+        total = np.full(n_rows, -np.inf)
+        if len(rows):
+            np.logaddexp.at(total, rows, log_density)
+        times = np.bincount(rows, minlength=n_rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.oof_log_prob_ = np.where(times > 0, total - np.log(times), np.nan)
+
+    def _diagnose(
+        self,
+        model: Model,
+        table: Table,
+        judged: GuardFit,
+        held_out: Sequence[np.ndarray],
+        seen: Table,
+        watched: Table | None,
+    ) -> dict[str, Any]:
+        """Return the diagnostics that all estimators have."""
+        validation = np.unique(np.concatenate(held_out)) if watched is None else watched.y
+        return {
+            **diagnose(model, table, judged),
+            "outlier_rows": self._outliers(judged),
+            "training_rows": len(seen.x),
+            "validation_rows": len(validation),
+        }
+
+    def _keep(
+        self,
+        model: Model,
+        *,
+        settings: dict,
+        target_ndim: int,
+        best: np.ndarray,
+        diagnostics: dict,
+        history: dict,
+    ) -> Self:
+        """Become a fitted estimator."""
+        self.model_ = model
+        self._fit_settings = settings
+        self.target_ndim_ = target_ndim
+        self.n_outputs_ = model.network.dim
+        self.history_ = history
+        self.diagnostics_ = diagnostics
+        self.table_ = None
+        self._keep_best(best)
+        return self
+
+    @abc.abstractmethod
+    def _keep_best(self, best: np.ndarray) -> None:
+        """Keep the epoch or round of each member whose state predicts, and how many were run."""
+
+
+def judge(
+    family: AbstractFamily,
+    rows: Table,
+    held_out: Sequence[np.ndarray],
+    watched: Table | None,
+    densities: Sequence[np.ndarray],
+    *,
+    guard: bool,
+) -> GuardFit:
+    """Return the guard beside the members, and what held-out rows say of all together.
+
+    Args:
+        family: Distribution of the components.
+        rows: All rows that some member has seen, as the guard reads them.
+        held_out: Rows that each member held out.
+        watched: Rows of the user's that stopped all members instead, or None.
+        densities: Log density that each member gives to the rows that stopped it.
+        guard: Whether the guard is wanted.
+    """
+    train = _counted(rows)
+    if watched is None:
+        judged_by = np.concatenate(held_out)
+        counts, log_density = train.counts[judged_by], np.concatenate(densities)
+    else:
+        judged_by = _counted(watched)
+        counts = judged_by.counts
+        log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+    judged = fit_guard(family, train, judged_by, log_density)
+    return judged if guard else judged.without_guard(log_density, counts)
+
+
+def _counted(rows: Table) -> Rows:
+    return Rows(rows.x, rows.y, np.ones(len(rows.y)) if rows.weights is None else rows.weights)
+
+
+def histories(curves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return curves of different lengths as rows of one array, NaN after their ends."""
+    padded = np.full((len(curves), max(map(len, curves))), np.nan)
+    for row, curve in zip(padded, curves, strict=True):
+        row[: len(curve)] = curve
+    return padded
