@@ -135,7 +135,11 @@ RULES: dict[str, Rule] = {
     "init": _choice(("kmeans", "random")),
     "network": Rule(lambda v: v is None or callable(v), "None or a callable", None),
     "separate_networks": _flag(),
-    "dropout": _number(0.0, _ALMOST, "a number of at least 0 and below 1", 0.1),
+    "dropout": Rule(
+        lambda v: (isinstance(v, str) and v == "auto") or _is_number(v, 0.0, _ALMOST),
+        "'auto' or a number of at least 0 and below 1",
+        0.1,
+    ),
     "layer_norm": _flag(),
     "weight_decay": _optional(_number(0.0, 1e30, "a number of at least 0", 1e-2)),
     "clip_norm": _optional(_number(*_POSITIVE, 1.0)),
@@ -230,7 +234,7 @@ def architecture(
             family=family(settings),
             separate=bool(settings["separate_networks"]),
             activation=settings["activation"],
-            dropout=float(settings["dropout"]),
+            dropout=0.0 if settings["dropout"] == "auto" else float(settings["dropout"]),
             layer_norm=bool(settings["layer_norm"]),
         )
     return jax.tree.map(
