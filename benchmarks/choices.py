@@ -26,8 +26,9 @@ from ngem.estimator.prediction import Model
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "nll": {"objective": "nll"},
-    "schedule over half of training": {"power": (0.5, 0.0, 0.5)},
+    "dropout 0": {"dropout": 0.0},
     "dropout 0.1": {"dropout": 0.1},
+    "nll, dropout 0": {"objective": "nll", "dropout": 0.0},
 }
 
 #: Target of each table with a header, and columns that are left out.
@@ -104,6 +105,7 @@ def scores(model: MDNRegressor, x: np.ndarray, y: np.ndarray) -> dict[str, float
     pairs = [np.logaddexp(each[i], each[i - 1]) - np.log(2) for i in members]
     depth, crps = np.abs(model.pit(x, y) - 0.5), model.crps(x, y)
     return {
+        "dropout": model.diagnostics_["dropout"],
         "nll": -float(densities(whole).mean()),
         "without the guard": -float(densities(bare).mean()),
         "two members, without the guard": -float(np.mean(pairs)),

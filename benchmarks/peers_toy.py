@@ -4,8 +4,7 @@
 
 y = sin 2x with probability w, else -sin 2x, plus Gaussian noise; x ~ U(-3, 3); 1,000 training rows,
 10,000 test rows, 20 seeds. The gap is the test negative log-likelihood minus that of the true
-density, in nat. The defaults are the same everywhere. They were chosen with seeds 0 to 4, which are
-not used here.
+density, in nat. The defaults are the same everywhere. No choice of a default has used these seeds.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from scipy import stats
 from ngem import MDNRegressor
 
 TASKS = [(0.5, 0.1), (0.8, 0.1), (0.5, 0.02), (0.8, 0.02)]
-SEEDS = range(100, 120)
+SEEDS = range(200, 220)
 
 
 def draw(

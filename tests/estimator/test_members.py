@@ -18,6 +18,7 @@ TINY = {
     "batch_size": 16,
     "max_epochs": 60,
     "learning_rate": 2e-2,
+    "dropout": 0.0,
     "random_state": 0,
 }
 
@@ -223,3 +224,26 @@ def test_regions_calibrated_by_held_out_rows_cover():
         covered.append(conformal.contains(*sine(500, seed=100 + seed), 0.8).mean())
     error = np.std(covered) / np.sqrt(len(covered))
     assert 0.8 - 2 * error - 0.01 <= np.mean(covered) <= 0.9
+
+
+@pytest.mark.parametrize(("n_rows", "noise", "expected"), [(40, 1.0, 0.1), (150, 0.01, 0.0)])
+def test_held_out_rows_of_two_folds_choose_the_dropout(n_rows, noise, expected):
+    """Few noisy rows need dropout, many exact ones do not."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, (n_rows, 4))
+    y = np.sin(3 * x[:, 0]) + noise * rng.standard_normal(n_rows)
+    settings = {**TINY, "hidden_sizes": (32,), "max_epochs": 80, "patience": 80}
+    fits = {p: MDNRegressor(**{**settings, "dropout": p}).fit(x, y) for p in (0.0, 0.1)}
+    losses = {
+        p: fit.history_["validation_nll"][[0, 1], fit.best_epoch_[:2]].mean()
+        for p, fit in fits.items()
+    }
+    chosen = MDNRegressor(**{**settings, "dropout": "auto"}).fit(x, y)
+    assert chosen.diagnostics_["dropout"] == min(losses, key=losses.__getitem__) == expected
+    np.testing.assert_array_equal(chosen.oof_log_prob_, fits[expected].oof_log_prob_)
+
+
+def test_nothing_chooses_the_dropout_without_held_out_rows_or_for_one_network():
+    for settings in ({"early_stopping": False}, {"n_members": 1}):
+        fitted = MDNRegressor(**{**TINY, "max_epochs": 1, "dropout": "auto", **settings})
+        assert fitted.fit(*sine()).diagnostics_["dropout"] == 0.0

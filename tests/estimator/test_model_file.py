@@ -23,7 +23,7 @@ def _model(promotes):
     y = np.stack([x[:, 0] + rng.standard_normal(40), x[:, 1]], axis=1)
     # The rate is written with an exponent, where a flip from e to E changes no value.
     settings = {"hidden_sizes": (3,), "max_epochs": 2, "covariance": "full", "random_state": 0}
-    settings["n_members"] = 2
+    settings |= {"n_members": 2, "dropout": 0.0}
     settings["learning_rate"] = 1e-5
     with promotes():
         return MDNRegressor(2, **settings).fit(x, y)
@@ -159,9 +159,8 @@ def test_arrays_that_do_not_fit_are_refused(parts):
 
 def test_a_header_of_another_model_is_refused(parts, model, tmp_path):
     arrays, _, path = parts
-    other = MDNRegressor(
-        3, n_members=2, hidden_sizes=(3,), max_epochs=1, covariance="full", random_state=0
-    )
+    settings = {**model.get_params(), "n_components": 3, "max_epochs": 1}
+    other = MDNRegressor(**settings)
     x = np.random.default_rng(1).standard_normal((40, 2))
     other.fit(x, x).save(tmp_path / "other")
     theirs, header = _files.read(tmp_path / "other", kind=KIND, version=VERSION)

@@ -76,6 +76,7 @@ def fitted(standard_promotion):
         batch_size=16,
         max_epochs=60,
         learning_rate=0.03,
+        dropout=0.0,
         missing="impute",
         random_state=0,
     )

@@ -22,6 +22,9 @@ from .preprocessing import Inputs, Scaling, Table, split_rows
 #: From one member to the next, the seed of its start and of its batches grows by this.
 _NEXT_SEED = 1_000_003
 
+#: What dropout="auto" chooses from, and the number of folds whose held-out rows decide.
+_DROPOUTS, _DECIDING_FOLDS = (0.0, 0.1), 2
+
 
 class Job(NamedTuple):
     """What the members have in common.
@@ -44,10 +47,19 @@ class Job(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A trained network, and the log density that it gives the rows that stopped it."""
+    """A trained network, the log density of the rows that stopped it, and its dropout."""
 
     result: training.FitResult
     log_density: Float[np.ndarray, " held_out"]
+    dropout: float
+
+
+class _Network(NamedTuple):
+    """A network to train: the member that it is to be, its dropout, and its number of all."""
+
+    member: int
+    dropout: float
+    number: int
 
 
 def choose_held_out(
@@ -64,9 +76,42 @@ def choose_held_out(
 
 
 def train_members(job: Job) -> list[Member]:
-    """Return all members, trained side by side on all cores."""
+    """Return all members, trained side by side on all cores.
+
+    With dropout="auto" the members of the first folds are trained with each dropout. The one with
+    the better likelihood of their held-out rows is kept, and all other members have it too.
+    """
+    n_members, dropouts = len(job.held_out), _dropouts(job)
+    candidates = [
+        [_Network(index, dropout, index + n_members * place) for index in range(n_members)]
+        for place, dropout in enumerate(dropouts)
+    ]
+    if len(dropouts) == 1:
+        return _train_all(job, candidates[0])
+    size = min(_DECIDING_FOLDS, n_members)
+    trained = _train_all(job, [network for kind in candidates for network in kind[:size]])
+    kinds = [trained[start : start + size] for start in range(0, len(trained), size)]
+    best = int(np.argmin([_held_out_loss(kind) for kind in kinds]))
+    return kinds[best] + _train_all(job, candidates[best][size:])
+
+
+def _dropouts(job: Job) -> tuple[float, ...]:
+    """Return the dropouts to choose from: several if the user leaves it to held-out rows."""
+    if job.settings["dropout"] != "auto":
+        return (float(job.settings["dropout"]),)
+    is_judged = job.watched is not None or len(job.held_out[0]) > 0
+    has_choice = len(job.held_out) > 1 and is_judged and job.settings["network"] is None
+    return _DROPOUTS if has_choice else _DROPOUTS[:1]
+
+
+def _held_out_loss(members: Sequence[Member]) -> float:
+    """Return the loss that stopped the members, in which no single row decides."""
+    return float(np.mean([member.result.state.best_loss for member in members]))
+
+
+def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
     lock = threading.Lock()
-    runs = [partial(_train, job, index, lock) for index in range(len(job.held_out))]
+    runs = [partial(_train, job, network, lock) for network in networks]
     return training.side_by_side(runs, available_cores())
 
 
@@ -86,10 +131,13 @@ def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarra
     return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
 
 
-def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress], None]) -> Member:
-    """Train one member."""
-    settings, held_out = job.settings, job.held_out[index]
-    seed = member_seed(job.seed, index)
+def _train(
+    job: Job, network: _Network, lock: threading.Lock, watch: Callable[[Progress], None]
+) -> Member:
+    """Train one network."""
+    job = job._replace(settings={**job.settings, "dropout": network.dropout})
+    settings, held_out = job.settings, job.held_out[network.member]
+    seed = member_seed(job.seed, network.member)
     train = _to_device(job.rows.take(others(len(job.rows.y), held_out)))
     watched = job.rows.take(held_out) if len(held_out) else job.watched
     validation = None if watched is None else _to_device(watched)
@@ -97,7 +145,7 @@ def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
-        checkpoint = _checkpoint(job, index, plan, (start, train, validation), seed)
+        checkpoint = _checkpoint(job, network.number, plan, (start, train, validation), seed)
         resume = checkpoint.load(training.initial_state(start, plan, key))
         save = checkpoint.save
 
@@ -105,7 +153,7 @@ def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress
         watch(progress)
         with lock:
             for callback in job.callbacks:
-                callback(progress._replace(member=index))
+                callback(progress._replace(member=network.number))
 
     result = training.fit(
         start,
@@ -121,8 +169,9 @@ def _train(job: Job, index: int, lock: threading.Lock, watch: Callable[[Progress
         save=save,
     )
     if validation is None:
-        return Member(result, np.empty(0))
-    return Member(result, -np.asarray(training.row_nll(result.network, validation), float))
+        return Member(result, np.empty(0), network.dropout)
+    log_density = -np.asarray(training.row_nll(result.network, validation), float)
+    return Member(result, log_density, network.dropout)
 
 
 def _to_device(rows: Table) -> training.Data:
@@ -130,9 +179,9 @@ def _to_device(rows: Table) -> training.Data:
 
 
 def _checkpoint(
-    job: Job, index: int, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
+    job: Job, number: int, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
 ) -> Checkpoint:
-    """Return the checkpoint of a member: the user's file, or one beside it for each further one."""
+    """Return the checkpoint of a network: the user's file, or one beside it for the others."""
     network, train, validation = run
     known = {
         **parameters.plain(job.settings),
@@ -142,7 +191,7 @@ def _checkpoint(
         "seed": seed,
     }
     path = job.settings["checkpoint"]
-    return Checkpoint(f"{path}.{index}" if index else path, known)
+    return Checkpoint(f"{path}.{number}" if number else path, known)
 
 
 def _fingerprint(tree: Any) -> str:

@@ -37,6 +37,7 @@ _DIAGNOSTICS = {
     "dead_components": list,
     "gain_over_gaussian": float,
     "gain_over_linear": float,
+    "dropout": float,
     "outlier_rows": list,
     "target_location": list,
     "target_scale": list,
@@ -107,12 +108,19 @@ def load(path: str | os.PathLike) -> Saved:
     arrays, header = _files.read(path, kind=_KIND, version=_VERSION)
     arrays, header = _as_version_3(arrays, header)
     settings = _read_settings(header)
+    if isinstance(header["diagnostics"], dict):
+        # Files from before dropout was chosen by held-out rows have it among the parameters only.
+        from_parameters = settings["dropout"]
+        if not isinstance(from_parameters, str):
+            from_parameters = float(from_parameters)
+        header["diagnostics"] = {"dropout": from_parameters, **header["diagnostics"]}
     _check_header(header, settings, arrays)
     inputs = _read_inputs(arrays, header["n_features"])
     targets = _read_scaling(arrays, "targets", header["n_outputs"])
     members = len(header["best_epochs"])
+    trained_with = {**settings, "dropout": header["diagnostics"]["dropout"]}
     network = Predictor(
-        _read_networks(arrays, settings, inputs.n_columns, header["n_outputs"], members),
+        _read_networks(arrays, trained_with, inputs.n_columns, header["n_outputs"], members),
         _read_guard(arrays, settings, inputs.n_columns, header["n_outputs"]),
     )
     history = _read_history(arrays, members)
@@ -247,6 +255,9 @@ def _check_diagnostics(saved: Any) -> None:
         has_type = value is None or type(value) is _DIAGNOSTICS[name]
         is_plain = all(type(part) in (int, float, str, type(None)) for part in parts)
         _need(has_type and is_plain, f"{name} of type {_DIAGNOSTICS[name].__name__}", value)
+    dropout = saved["dropout"]
+    known = type(dropout) is float and parameters.RULES["dropout"].test(dropout)
+    _need(known, "the dropout of its networks", dropout)
 
 
 def _read_inputs(arrays: dict[str, np.ndarray], n_features: int) -> Inputs:

@@ -98,7 +98,11 @@ RULES: dict[str, Rule] = {
     "init": choice(("kmeans", "random")),
     "network": Rule(lambda v: v is None or callable(v), "None or a callable", None),
     "separate_networks": flag(),
-    "dropout": number(0.0, ALMOST, "a number of at least 0 and below 1", 0.1),
+    "dropout": Rule(
+        lambda v: (isinstance(v, str) and v == "auto") or is_number(v, 0.0, ALMOST),
+        "'auto' or a number of at least 0 and below 1",
+        0.1,
+    ),
     "layer_norm": flag(),
     "weight_decay": optional(number(0.0, 1e30, "a number of at least 0", 1e-2)),
     "clip_norm": optional(number(*POSITIVE, 1.0)),
@@ -176,7 +180,7 @@ def architecture(
             family=family(settings),
             separate=bool(settings["separate_networks"]),
             activation=settings["activation"],
-            dropout=float(settings["dropout"]),
+            dropout=0.0 if settings["dropout"] == "auto" else float(settings["dropout"]),
             layer_norm=bool(settings["layer_norm"]),
         )
     return jax.tree.map(

@@ -54,7 +54,8 @@ class MDNRegressor(MemberRegressor):
         network: An Equinox module or function from one row to raw outputs, instead of an MLP;
             needs init="random". It returns `MixtureNetwork.num_raw` numbers.
         separate_networks: One network for the weights and one for the components.
-        dropout: Fraction of hidden units to drop while training.
+        dropout: Fraction of hidden units to drop while training. "auto" is 0 or 0.1: the first two
+            folds train both, and their held-out rows choose. It is 0 for a single network.
         layer_norm: Normalize hidden layers.
         weight_decay: Decoupled decay of weight matrices; None is the optimizer's default.
         clip_norm: Largest norm of a gradient, or None.
@@ -116,7 +117,7 @@ class MDNRegressor(MemberRegressor):
         init: Any = "random",
         network: Any = None,
         separate_networks: Any = False,
-        dropout: Any = 0.0,
+        dropout: Any = "auto",
         layer_norm: Any = False,
         weight_decay: Any = None,
         clip_norm: Any = None,
@@ -214,6 +215,7 @@ class MDNRegressor(MemberRegressor):
             best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
                 **self._diagnose(model, table, judged, held_out, seen, watched),
+                "dropout": members[0].dropout,
                 "skipped_steps": sum(member.result.skipped for member in members),
             },
             history={
