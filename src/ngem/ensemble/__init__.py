@@ -2,6 +2,16 @@
 
 from .folds import make_folds
 from .guard import GuardFit, Rows, fit_guard
+from .stack import Part, StackPredictor, stack
 from .weights import stacking_weights
 
-__all__ = ["GuardFit", "Rows", "fit_guard", "make_folds", "stacking_weights"]
+__all__ = [
+    "GuardFit",
+    "Part",
+    "Rows",
+    "StackPredictor",
+    "fit_guard",
+    "make_folds",
+    "stack",
+    "stacking_weights",
+]

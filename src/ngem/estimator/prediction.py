@@ -8,7 +8,7 @@ units and single precision; results return to the user's units in double precisi
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,9 +21,8 @@ from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
-from ..nn import Predictor
-from .preprocessing import Inputs, Scaling
-from .tree_inputs import TreeInputs
+from ..nn import AbstractPredictor
+from .preprocessing import Scaling
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
@@ -32,16 +31,28 @@ _FEW, _MANY = 256, 8192
 _BUDGET = 2**24
 
 
+class Readable(Protocol):
+    """How features become inputs of a predictor."""
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """Return the inputs of each row, in single precision."""
+        ...
+
+
+Network = TypeVar("Network", bound=AbstractPredictor)
+Inputs = TypeVar("Inputs", bound=Readable)
+
+
 @dataclass(frozen=True)
-class Model:
+class Model(Generic[Network, Inputs]):
     """An average of densities, and how a user's rows relate to its inputs and outputs.
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
     units, of the asked dtype, and begin with the axis of rows.
     """
 
-    network: Predictor
-    inputs: Inputs | TreeInputs
+    network: Network
+    inputs: Inputs
     targets: Scaling
 
     def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
@@ -227,13 +238,13 @@ def _block_size(n_rows: int, numbers: int) -> int:
 
 
 @eqx.filter_jit
-def _mean(network: Predictor, x: Float[Array, "batch inputs"]) -> Array:
+def _mean(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).mean()
 
 
 @eqx.filter_jit
 def _parameters(
-    network: Predictor, x: Float[Array, "batch inputs"]
+    network: AbstractPredictor, x: Float[Array, "batch inputs"]
 ) -> tuple[Float[Array, "batch comp"], Params]:
     mixture = jax.vmap(network)(x)
     return mixture.logits, mixture.components
@@ -241,14 +252,14 @@ def _parameters(
 
 @eqx.filter_jit
 def _log_prob(
-    network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+    network: AbstractPredictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> Float[Array, " batch"]:
     return jax.vmap(network)(x).log_prob(y)
 
 
 @eqx.filter_jit
 def _usage(
-    network: Predictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+    network: AbstractPredictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> tuple[Float[Array, "batch member"], Float[Array, "batch member comp"]]:
     mixtures = jax.vmap(network.each)(x)
     of_each = jnp.broadcast_to(y[:, None], (*mixtures.batch_shape, y.shape[1]))
@@ -257,7 +268,7 @@ def _usage(
 
 @eqx.filter_jit
 def _uncertainty(
-    network: Predictor,
+    network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
     number: Array,
     key: PRNGKeyArray,
@@ -265,6 +276,8 @@ def _uncertainty(
 ) -> tuple[Float[Array, "batch dim"], Float[Array, "batch dim"], Float[Array, "batch 2"]]:
     members = jax.vmap(network.each_at_distance, out_axes=1)(x)
     means = members.mean()
+    weights = network.member_weights.astype(means.dtype)
+    average = partial(jnp.tensordot, weights, axes=1)
     draws = members.sample(jax.random.fold_in(key, number[0]), (n_samples,))
     own = members.log_prob(draws)
     # The density of every member at the draws of each.
@@ -272,25 +285,25 @@ def _uncertainty(
     others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(
         jnp.broadcast_to(draws[:, :, None], shape)
     )
-    mean = jax.nn.logsumexp(others, axis=2) - jnp.log(jnp.asarray(len(means), means.dtype))
-    noise_entropy = -jnp.mean(own, axis=(0, 1))
-    information = jnp.maximum(jnp.mean(own - mean, axis=(0, 1)), 0.0)
+    mean = jax.nn.logsumexp(others + jnp.log(weights)[:, None], axis=2)
+    noise_entropy = -average(jnp.mean(own, axis=0))
+    information = jnp.maximum(average(jnp.mean(own - mean, axis=0)), 0.0)
     return (
-        jnp.mean(members.variance(), axis=0),
-        jnp.var(means, axis=0),
+        average(members.variance()),
+        average((means - average(means)[None]) ** 2),
         jnp.stack([noise_entropy, information], axis=1),
     )
 
 
 @eqx.filter_jit
-def _distance(network: Predictor, x: Float[Array, "batch inputs"]) -> Float[Array, " batch"]:
-    if network.guard is None:
-        return jnp.zeros(len(x), x.dtype)
-    return jax.vmap(network.guard.distance)(x)
+def _distance(
+    network: AbstractPredictor, x: Float[Array, "batch inputs"]
+) -> Float[Array, " batch"]:
+    return jax.vmap(network.distance)(x)
 
 
 def _quantiles(
-    network: Predictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
+    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
     # The network runs once; then one level at a time, so that one program serves any number of
     # them.
@@ -299,20 +312,20 @@ def _quantiles(
 
 
 @eqx.filter_jit
-def _marginal_mixtures(network: Predictor, x: Float[Array, "batch inputs"]) -> Mixture:
+def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Mixture:
     return _marginals(jax.vmap(network)(x))
 
 
 @eqx.filter_jit
 def _highest_density(
-    network: Predictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
+    network: AbstractPredictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
     return _marginals(jax.vmap(network)(x)).interval(coverage, "hdr")
 
 
 @eqx.filter_jit
 def _of_marginals(
-    network: Predictor,
+    network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
     y: Float[Array, "batch dim"],
     name: str,
@@ -323,7 +336,7 @@ def _of_marginals(
 
 @eqx.filter_jit
 def _sampled_region_mass(
-    network: Predictor,
+    network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
     y: Float[Array, "batch dim"],
     number: Array,
@@ -338,7 +351,7 @@ def _sampled_region_mass(
 
 @eqx.filter_jit
 def _sample(
-    network: Predictor,
+    network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
     number: Array,
     key: PRNGKeyArray,

@@ -3,7 +3,7 @@
 from .curvature import output_gradient, tapped
 from .head import MixtureNetwork, apply, check_own_network, hidden_matrices, mixture_mlp
 from .networks import ACTIVATIONS, MLP, AbstractNetwork, SeparateNetworks
-from .predictor import WIDTHS, Guard, Predictor, average
+from .predictor import WIDTHS, AbstractPredictor, Guard, Predictor, average
 from .start import cluster_mixture, initialize_head, k_means
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "MLP",
     "WIDTHS",
     "AbstractNetwork",
+    "AbstractPredictor",
     "Guard",
     "MixtureNetwork",
     "Predictor",

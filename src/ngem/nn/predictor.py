@@ -1,5 +1,6 @@
 """What a fitted estimator predicts with: an average of networks, guarded where data say little."""
 
+import abc
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -105,7 +106,64 @@ class Guard(eqx.Module):
         return jnp.concatenate([near, jnp.log(weights[2:3] + given), self.log_weights[3:]])
 
 
-class Predictor(eqx.Module):
+class AbstractPredictor(eqx.Module):
+    """A density for each row, averaged over members: what all predictions are made from."""
+
+    @property
+    @abc.abstractmethod
+    def family(self) -> AbstractFamily:
+        """The components' distribution."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """Number of target columns."""
+
+    @property
+    @abc.abstractmethod
+    def n_members(self) -> int:
+        """Number of members."""
+
+    @property
+    @abc.abstractmethod
+    def n_components(self) -> int:
+        """Number of components of a predicted mixture."""
+
+    @property
+    def num_raw(self) -> int:
+        """Numbers that describe a predicted mixture."""
+        return self.n_components * (1 + self.family.num_raw(self.dim))
+
+    @property
+    @abc.abstractmethod
+    def member_weights(self) -> Float[Array, " member"]:
+        """The weight of each member in the average."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, " inputs"]) -> Mixture:
+        """Return the mixture for one row of inputs."""
+
+    @abc.abstractmethod
+    def each(self, x: Float[Array, " inputs"]) -> Mixture:
+        """Return the mixture of each member for one row of inputs, members first."""
+
+    @abc.abstractmethod
+    def each_at_distance(self, x: Float[Array, " inputs"]) -> Mixture:
+        """Return each member's mixture, with the targets' density in its place far outside.
+
+        Inside the range of the training rows these are the members alone.
+        """
+
+    @abc.abstractmethod
+    def distance(self, x: Float[Array, " inputs"]) -> Float[Array, ""]:
+        """Return how far outside the training rows a row lies, in standard deviations."""
+
+    @abc.abstractmethod
+    def member(self, index: int) -> "AbstractPredictor":
+        """Return the members with this number by themselves."""
+
+
+class Predictor(AbstractPredictor):
     """The average of the densities of several networks, exactly one mixture for each row.
 
     Attributes:
@@ -118,30 +176,28 @@ class Predictor(eqx.Module):
 
     @property
     def family(self) -> AbstractFamily:
-        """The components' distribution."""
         return self.members.family
 
     @property
     def dim(self) -> int:
-        """Number of target columns."""
         return self.members.dim
 
     @property
     def n_members(self) -> int:
-        """Number of networks."""
         arrays = [leaf for leaf in jax.tree.leaves(self.members) if eqx.is_array(leaf)]
         return len(arrays[0]) if arrays else 1
 
     @property
     def n_components(self) -> int:
-        """Number of components of a predicted mixture."""
         own = 0 if self.guard is None else len(self.guard.log_weights) - 1
         return self.n_members * self.members.n_components + own
 
     @property
-    def num_raw(self) -> int:
-        """Numbers that describe a predicted mixture."""
-        return self.n_components * (1 + self.family.num_raw(self.dim))
+    def member_weights(self) -> Float[Array, " member"]:
+        return jnp.full(self.n_members, 1 / self.n_members)
+
+    def distance(self, x: Float[Array, " features"]) -> Float[Array, ""]:
+        return jnp.zeros((), x.dtype) if self.guard is None else self.guard.distance(x)
 
     def __call__(self, x: Float[Array, " features"]) -> Mixture:
         """Return the mixture for one row of features."""

@@ -1,0 +1,176 @@
+"""Several predictors as one: their mixtures, weighted, are one mixture."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Params
+from ..families import AbstractFamily
+from ..mixture import Mixture
+from ..nn import AbstractPredictor
+from .weights import stacking_weights
+
+#: Kinds with a smaller weight are dropped.
+SMALLEST_WEIGHT = 1e-3
+
+
+class Part(eqx.Module):
+    """A predictor and its place in a stack.
+
+    Attributes:
+        predictor: What predicts, in units of its own.
+        location: Zero of these units, in those of the stack.
+        scale: Their size.
+        n_inputs: How many inputs the predictor reads.
+    """
+
+    predictor: AbstractPredictor
+    location: Float[Array, " dim"]
+    scale: Float[Array, " dim"]
+    n_inputs: int = eqx.field(static=True)
+
+    def to_stack(self, mixture: Mixture) -> Mixture:
+        """Return a mixture of the predictor in the units of the stack; more axes may come first."""
+        family = mixture.family
+
+        def one(params: Params) -> Params:
+            return family.rescale(params, self.location, self.scale)
+
+        for _ in mixture.logits.shape:
+            one = jax.vmap(one)
+        return Mixture(mixture.logits, one(mixture.components), family)
+
+
+class StackPredictor(AbstractPredictor):
+    """The weighted average of the densities of several predictors, one mixture for each row.
+
+    Its inputs are those of all parts, one after the other.
+
+    Attributes:
+        parts: The predictors; their components are of one family.
+        log_weights: Log weight of each.
+    """
+
+    parts: tuple[Part, ...]
+    log_weights: Float[Array, " part"]
+
+    @property
+    def family(self) -> AbstractFamily:
+        return self.parts[0].predictor.family
+
+    @property
+    def dim(self) -> int:
+        return self.parts[0].predictor.dim
+
+    @property
+    def n_members(self) -> int:
+        return sum(part.predictor.n_members for part in self.parts)
+
+    @property
+    def n_components(self) -> int:
+        return sum(part.predictor.n_components for part in self.parts)
+
+    @property
+    def member_weights(self) -> Float[Array, " member"]:
+        each = [
+            weight * part.predictor.member_weights.astype(weight.dtype)
+            for weight, part in zip(jnp.exp(self.log_weights), self.parts, strict=True)
+        ]
+        return jnp.concatenate(each)
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Mixture:
+        mixtures = [
+            part.to_stack(part.predictor(inputs))
+            for part, inputs in zip(self.parts, self._split(x), strict=True)
+        ]
+        logits = [
+            mixture.log_weights + log_weight
+            for mixture, log_weight in zip(mixtures, self.log_weights, strict=True)
+        ]
+        components = [mixture.components for mixture in mixtures]
+        joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *components)
+        return Mixture(jnp.concatenate(logits), joined, self.family)
+
+    def each(self, x: Float[Array, " inputs"]) -> Mixture:
+        return self._members([part.predictor.each for part in self.parts], x)
+
+    def each_at_distance(self, x: Float[Array, " inputs"]) -> Mixture:
+        return self._members([part.predictor.each_at_distance for part in self.parts], x)
+
+    def distance(self, x: Float[Array, " inputs"]) -> Float[Array, ""]:
+        pairs = zip(self.parts, self._split(x), strict=True)
+        return jnp.max(jnp.stack([part.predictor.distance(inputs) for part, inputs in pairs]))
+
+    def member(self, index: int) -> "StackPredictor":
+        # All parts have as many members, which held out the same rows.
+        parts = tuple(
+            eqx.tree_at(lambda tree: tree.predictor, part, part.predictor.member(index))
+            for part in self.parts
+        )
+        return StackPredictor(parts, self.log_weights)
+
+    def _split(self, x: Float[Array, " inputs"]) -> list[Array]:
+        ends = np.cumsum([part.n_inputs for part in self.parts])
+        return jnp.split(x, ends[:-1])
+
+    def _members(self, predict: Sequence, x: Float[Array, " inputs"]) -> Mixture:
+        """Return the mixtures of all members, with as many components each as the largest has."""
+        mixtures = [
+            part.to_stack(one(inputs))
+            for part, one, inputs in zip(self.parts, predict, self._split(x), strict=True)
+        ]
+        most = max(mixture.n_components for mixture in mixtures)
+        padded = [_pad(mixture, most) for mixture in mixtures]
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *padded)
+
+
+def _pad(mixture: Mixture, n_components: int) -> Mixture:
+    """Return mixtures with more components: copies of the first, without weight."""
+    more = n_components - mixture.n_components
+
+    def repeat(leaf: Array) -> Array:
+        copies = jnp.broadcast_to(leaf[:, :1], (len(leaf), more, *leaf.shape[2:]))
+        return jnp.concatenate([leaf, copies], axis=1)
+
+    logits = jnp.pad(mixture.logits, ((0, 0), (0, more)), constant_values=-jnp.inf)
+    return Mixture(logits, jax.tree.map(repeat, mixture.components), mixture.family)
+
+
+class Stacked(NamedTuple):
+    """What held-out rows say of several kinds together.
+
+    Attributes:
+        weights: Weight of each kind, zero for those that were dropped.
+        log_density: Log density of each row under all kinds together.
+    """
+
+    weights: Float[np.ndarray, " kind"]
+    log_density: Float[np.ndarray, " batch"]
+
+
+def stack(
+    log_density: Float[np.ndarray, "batch kind"], counts: Float[np.ndarray, " batch"] | None = None
+) -> Stacked:
+    """Return the weights with the best log score of held-out rows.
+
+    Kinds with a weight below a thousandth are dropped, and the others are weighed again.
+
+    Args:
+        log_density: Log density of each held-out row under each kind.
+        counts: How much each row counts.
+    """
+    kept = np.arange(log_density.shape[1])
+    while True:
+        weights = stacking_weights(log_density[:, kept], np.zeros(len(kept)), counts)
+        if weights.min() >= SMALLEST_WEIGHT:
+            break
+        kept = kept[weights >= SMALLEST_WEIGHT]
+    all_weights = np.zeros(log_density.shape[1])
+    all_weights[kept] = weights
+    joint = np.logaddexp.reduce(log_density[:, kept] + np.log(weights), axis=1)
+    return Stacked(all_weights, joint)
