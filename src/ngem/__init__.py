@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "MDNRegressor": "estimator.regressor",
     "MixtureBoostingRegressor": "estimator.boosting_regressor",
+    "DensityStack": "estimator.stack",
     "ConformalRegressor": "estimator.conformal",
     "nll_scorer": "estimator.scorers",
     "crps_scorer": "estimator.scorers",
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .estimator.scorers import crps_scorer as crps_scorer
     from .estimator.scorers import energy_scorer as energy_scorer
     from .estimator.scorers import nll_scorer as nll_scorer
+    from .estimator.stack import DensityStack as DensityStack
     from .families import FAMILIES as FAMILIES
     from .mixture import Mixture as Mixture
     from .mixture import gaussian_mixture as gaussian_mixture
@@ -43,6 +45,7 @@ __all__ = [
     "FAMILIES",
     "OBJECTIVES",
     "ConformalRegressor",
+    "DensityStack",
     "MDNRegressor",
     "Mixture",
     "MixtureBoostingRegressor",

@@ -52,7 +52,7 @@ class StackPredictor(AbstractPredictor):
     Its inputs are those of all parts, one after the other.
 
     Attributes:
-        parts: The predictors; their components are of one family.
+        parts: The predictors; their components are of one family, whose smallest scale may differ.
         log_weights: Log weight of each.
     """
 
@@ -92,9 +92,8 @@ class StackPredictor(AbstractPredictor):
             mixture.log_weights + log_weight
             for mixture, log_weight in zip(mixtures, self.log_weights, strict=True)
         ]
-        components = [mixture.components for mixture in mixtures]
-        joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *components)
-        return Mixture(jnp.concatenate(logits), joined, self.family)
+        components = _joined([mixture.components for mixture in mixtures])
+        return Mixture(jnp.concatenate(logits), components, self.family)
 
     def each(self, x: Float[Array, " inputs"]) -> Mixture:
         return self._members([part.predictor.each for part in self.parts], x)
@@ -126,7 +125,12 @@ class StackPredictor(AbstractPredictor):
         ]
         most = max(mixture.n_components for mixture in mixtures)
         padded = [_pad(mixture, most) for mixture in mixtures]
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *padded)
+        logits = jnp.concatenate([mixture.logits for mixture in padded])
+        return Mixture(logits, _joined([one.components for one in padded]), self.family)
+
+
+def _joined(parts: Sequence[Params]) -> Params:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _pad(mixture: Mixture, n_components: int) -> Mixture:

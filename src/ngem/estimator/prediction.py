@@ -8,7 +8,7 @@ units and single precision; results return to the user's units in double precisi
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -31,6 +31,7 @@ _FEW, _MANY = 256, 8192
 _BUDGET = 2**24
 
 
+@runtime_checkable
 class Readable(Protocol):
     """How features become inputs of a predictor."""
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -30,6 +31,11 @@ RULES: dict[str, Rule] = {
     "random_state": Rule(lambda v: True, "anything that scikit-learn takes", None),
     "verbose": integer(0, low=0),
 }
+
+
+#: What became of a kind, by whether it has a weight.
+_OUTCOMES = {True: "used", False: "dropped: its weight was below a thousandth"}
+_NO_TIME = "not fitted: the budget was used up"
 
 
 class KindReport(NamedTuple):
@@ -119,44 +125,32 @@ class DensityStack(MemberRegressor):
             y: Targets, (rows,) or (rows, columns).
             sample_weight: How much each row counts.
         """
-        check_rules(self.get_params(deep=False), RULES)
+        settings = self.get_params(deep=False)
+        check_rules(settings, RULES)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
         fitted, skipped = self._fit_kinds(X, y, sample_weight)
-        judged = np.isfinite(next(iter(fitted.values())).model.oof_log_prob_)
-        densities = np.column_stack([one.model.oof_log_prob_[judged] for one in fitted.values()])
-        counts = None if sample_weight is None else np.asarray(sample_weight, float)[judged]
-        stacked = stack(densities, counts)
+        judged = _judge([one.model.oof_log_prob_ for one in fitted.values()], sample_weight)
         self.kinds_ = [
-            KindReport(
-                name,
-                round(one.seconds, 2),
-                -float(np.average(column, weights=counts)),
-                float(weight),
-                "used" if weight else "its weight was below a thousandth",
+            KindReport(name, one.seconds, float(nll), float(weight), _OUTCOMES[bool(weight)])
+            for (name, one), nll, weight in zip(
+                fitted.items(), judged.nll, judged.weights, strict=True
             )
-            for (name, one), weight, column in zip(
-                fitted.items(), stacked.weights, densities.T, strict=True
-            )
-        ] + [KindReport(name, 0.0, float("nan"), 0.0, "the budget was used up") for name in skipped]
+        ]
+        self.kinds_ += [KindReport(name, 0.0, np.nan, 0.0, _NO_TIME) for name in skipped]
         self.estimators_ = {
             kind.name: fitted[kind.name].model for kind in self.kinds_ if kind.weight
         }
-        first = next(iter(self.estimators_.values()))
-        model = stack_models(
-            [one.model_ for one in self.estimators_.values()],
-            stacked.weights[stacked.weights > 0],
-            table.x[:1],
-        )
-        self.folds_ = first.folds_
-        self.oof_log_prob_ = np.full(len(judged), np.nan)
-        self.oof_log_prob_[judged] = stacked.log_density
+        models = list(self.estimators_.values())
+        self.folds_, self.oof_log_prob_ = models[0].folds_, judged.log_density
         return self._keep(
-            model,
-            settings=self.get_params(deep=False),
+            stack_models(
+                [one.model_ for one in models], judged.weights[judged.weights > 0], table.x[:1]
+            ),
+            settings=settings,
             target_ndim=target_ndim,
             best=np.zeros(0, int),
-            diagnostics=self._gains(first, counts, judged),
+            diagnostics=self._gains(judged.all_nll),
             history={},
         )
 
@@ -165,49 +159,40 @@ class DensityStack(MemberRegressor):
     ) -> tuple[dict[str, "_Fitted"], list[str]]:
         """Return the fitted kinds by name, and the names of those that the budget left out."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
-        started, names = time.perf_counter(), list(self._estimators(seed))
-        for name, estimator in self._estimators(seed).items():
-            spent = time.perf_counter() - started
-            if fitted and self.budget is not None and spent >= self.budget:
+        start = time.perf_counter()
+        for name, model in unfitted.items():
+            before = time.perf_counter()
+            if fitted and self.budget is not None and before - start >= self.budget:
                 break
-            model = clone(estimator).set_params(random_state=seed, n_members=self.n_members)
-            model.fit(X, y, sample_weight)
-            fitted[name] = _Fitted(model, time.perf_counter() - started - spent)
-        return fitted, [name for name in names if name not in fitted]
+            model.set_params(random_state=seed, n_members=self.n_members).fit(X, y, sample_weight)
+            fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
+        return fitted, [name for name in unfitted if name not in fitted]
 
-    def _estimators(self, seed: int) -> dict[str, Any]:
-        """Return the unfitted estimators by name."""
-        kinds = QUALITIES[self.quality] if self.kinds is None else self.kinds
-        shared = {"random_state": seed, "verbose": self.verbose, "missing": "impute"}
-        return {
-            kind if isinstance(kind, str) else kind[0]: make_kind(kind, **shared)
-            if isinstance(kind, str)
-            else kind[1]
-            for kind in kinds
-        }
+    def _estimator(self, kind: Any) -> tuple[str, Any]:
+        """Return the name and a new estimator of a kind."""
+        if not isinstance(kind, str):
+            return kind[0], clone(kind[1])
+        return kind, make_kind(kind, verbose=self.verbose, missing="impute")
 
-    def _gains(self, first: Any, counts: np.ndarray | None, judged: np.ndarray) -> dict[str, Any]:
+    def _gains(self, nll: float) -> dict[str, Any]:
         """Return how much better than simple models and than the best kind held-out rows are."""
-        nll = -float(np.average(self.oof_log_prob_[judged], weights=counts))
         ran = [kind for kind in self.kinds_ if np.isfinite(kind.oof_nll)]
         best = min(ran, key=lambda kind: kind.oof_nll)
-        of_first = next(kind.oof_nll for kind in ran if self.estimators_.get(kind.name) is first)
+        used = next(kind for kind in ran if kind.weight)
+        facts = self.estimators_[used.name].diagnostics_
         gains = {
-            name: None
-            if first.diagnostics_[name] is None
-            else first.diagnostics_[name] + of_first - nll
+            name: None if facts[name] is None else facts[name] + used.oof_nll - nll
             for name in ("gain_over_gaussian", "gain_over_linear")
         }
+        kept = ("nll_offset", "outlier_rows", "training_rows", "validation_rows")
         return {
             **gains,
+            **{name: facts[name] for name in kept},
             "oof_nll": nll,
             "best_kind": best.name,
             "gain_over_best_kind": best.oof_nll - nll,
-            "nll_offset": first.diagnostics_["nll_offset"],
-            "outlier_rows": first.diagnostics_["outlier_rows"],
-            "training_rows": first.diagnostics_["training_rows"],
-            "validation_rows": first.diagnostics_["validation_rows"],
         }
 
     def _keep_best(self, best: np.ndarray) -> None:
@@ -223,6 +208,36 @@ class _Fitted(NamedTuple):
 
     model: Any
     seconds: float
+
+
+class _Judged(NamedTuple):
+    """What held-out rows say of the kinds.
+
+    Attributes:
+        weights: The weight of each kind.
+        nll: The mean negative log density of each kind.
+        all_nll: That of all kinds together.
+        log_density: Log density of each row under all together, NaN for rows never held out.
+    """
+
+    weights: Float[np.ndarray, " kind"]
+    nll: Float[np.ndarray, " kind"]
+    all_nll: float
+    log_density: Float[np.ndarray, " batch"]
+
+
+def _judge(densities: Sequence[np.ndarray], sample_weight: Any) -> _Judged:
+    """Return what held-out rows say of kinds that give them these log densities."""
+    table = np.column_stack(densities)
+    rows = np.flatnonzero(np.isfinite(table).all(axis=1))
+    counts = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
+    stacked = stack(table[rows], counts[rows])
+    log_density = np.full(len(table), np.nan)
+    log_density[rows] = stacked.log_density
+    mean = partial(np.average, axis=0, weights=counts[rows])
+    return _Judged(
+        stacked.weights, -mean(table[rows]), -float(mean(stacked.log_density)), log_density
+    )
 
 
 def stack_models(

@@ -1,0 +1,112 @@
+"""The stack of networks and boosted trees as an estimator."""
+
+import numpy as np
+import pytest
+from scipy import special
+from sklearn.base import clone
+
+from ngem import ConformalRegressor, DensityStack, MDNRegressor, MixtureBoostingRegressor
+
+pytestmark = pytest.mark.trains
+
+NETWORK = MDNRegressor(
+    2, hidden_sizes=(8,), batch_size=32, max_epochs=40, learning_rate=2e-2, dropout=0.0
+)
+TREES = MixtureBoostingRegressor(2, max_rounds=40, learning_rate=0.2, min_rows_in_leaf=5)
+KINDS = (("network", NETWORK), ("trees", TREES))
+
+
+def steps(n_rows=120, seed=0):
+    """A line and a step: each kind learns one of them better."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n_rows, 2))
+    y = 2 * x[:, 0] + 3 * (x[:, 1] > 0.2) + 0.1 * rng.standard_normal(n_rows)
+    return x, 100 + 20 * y
+
+
+@pytest.fixture(scope="module", name="model")
+def _model(promotes):
+    with promotes():
+        return DensityStack(KINDS, n_members=3, random_state=0).fit(*steps())
+
+
+def test_the_density_is_that_of_the_kinds_with_their_weights(model):
+    x, y = steps(40, seed=1)
+    weights = np.array([kind.weight for kind in model.kinds_])
+    assert weights.sum() == pytest.approx(1)
+    assert [kind.outcome for kind in model.kinds_] == ["used", "used"]
+    each = np.stack([one.log_prob(x, y) for one in model.estimators_.values()], axis=1)
+    expected = special.logsumexp(each, b=weights, axis=1)
+    np.testing.assert_allclose(model.log_prob(x, y), expected, rtol=1e-4, atol=1e-4)
+    means = np.stack([one.predict(x) for one in model.estimators_.values()], axis=1)
+    np.testing.assert_allclose(model.predict(x), means @ weights, rtol=1e-5)
+    quantiles = model.predict_quantiles(x, [0.1, 0.9])
+    np.testing.assert_allclose(model.pit(x, quantiles[:, 0]), 0.1, atol=1e-3)
+
+
+def test_the_stack_is_at_least_as_good_as_each_kind_on_held_out_rows(model):
+    each = np.stack([one.oof_log_prob_ for one in model.estimators_.values()], axis=1)
+    assert model.oof_log_prob_.mean() >= each.mean(axis=0).max() - 1e-6
+    facts = model.diagnostics_
+    assert facts["oof_nll"] == pytest.approx(-model.oof_log_prob_.mean())
+    assert facts["gain_over_best_kind"] == pytest.approx(
+        model.oof_log_prob_.mean() - each.mean(axis=0).max()
+    )
+    network = model.estimators_["network"]
+    linear = network.oof_log_prob_.mean() - network.diagnostics_["gain_over_linear"]
+    assert facts["gain_over_linear"] == pytest.approx(model.oof_log_prob_.mean() - linear, abs=1e-6)
+
+
+def test_held_out_rows_are_judged_by_members_that_have_not_seen_them(model):
+    x, y = steps()
+    for (rows, held_out), fold in zip(model.held_out_models(), model.folds_, strict=True):
+        np.testing.assert_array_equal(rows, fold)
+        log_prob = held_out.log_prob(x[rows], y[rows, None])
+        assert log_prob.mean() == pytest.approx(model.oof_log_prob_[rows].mean(), abs=0.05)
+    conformal = ConformalRegressor(model).calibrate_held_out(x, y)
+    assert conformal.predict_interval(x[:5]).shape[0] == 5
+
+
+def test_uncertainty_is_split_by_weighted_members(model):
+    x, _ = steps(10, seed=2)
+    parts = model.predict_uncertainty(x)
+    variance = np.asarray(model.predict_distribution(x).variance())[:, 0]
+    # Without the guard's wide densities, which have little weight.
+    np.testing.assert_allclose(parts.noise_variance + parts.model_variance, variance, rtol=0.5)
+    assert np.all(parts.model_variance > 0)
+
+
+def test_gaps_are_accepted_and_weights_count():
+    x, y = steps()
+    x[3, 0] = np.nan
+    weights = np.where(np.arange(len(y)) < 60, 2.0, 1.0)
+    kinds = [("network", clone(NETWORK).set_params(missing="impute", max_epochs=2))]
+    fitted = DensityStack(kinds, n_members=2, random_state=0).fit(x, y, weights)
+    assert np.isfinite(fitted.predict(x)).all()
+    assert fitted.diagnostics_["oof_nll"] == pytest.approx(
+        -np.average(fitted.oof_log_prob_, weights=weights)
+    )
+
+
+def test_a_budget_leaves_kinds_out_and_says_so():
+    fitted = DensityStack(KINDS, n_members=2, budget=0.001, random_state=0).fit(*steps())
+    assert [kind.outcome for kind in fitted.kinds_] == [
+        "used",
+        "not fitted: the budget was used up",
+    ]
+    assert list(fitted.estimators_) == ["network"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kinds": ["forest"]}, "kinds must be .*'network'.*got"),
+        ({"kinds": []}, "kinds must be"),
+        ({"quality": "great"}, "quality must be one of 'fast', 'good', 'best'"),
+        ({"budget": -1}, "budget must be .*seconds"),
+        ({"n_members": 1}, "n_members must be an integer of at least 2"),
+    ],
+)
+def test_bad_parameters_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        DensityStack(**settings).fit(*steps(20))
