@@ -5,7 +5,15 @@ import pytest
 from scipy import special
 from sklearn.base import clone
 
-from ngem import ConformalRegressor, DensityStack, MDNRegressor, MixtureBoostingRegressor
+import ngem
+from ngem import (
+    ConformalRegressor,
+    DensityStack,
+    MDNRegressor,
+    MixtureBoostingRegressor,
+    _files,
+)
+from ngem.estimator import stack_file
 
 pytestmark = pytest.mark.trains
 
@@ -110,3 +118,43 @@ def test_a_budget_leaves_kinds_out_and_says_so():
 def test_bad_parameters_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         DensityStack(**settings).fit(*steps(20))
+
+
+def test_a_saved_stack_predicts_the_same(model, tmp_path):
+    path = tmp_path / "model.ngem"
+    model.save(path)
+    loaded = ngem.load(path)
+    x, y = steps(30, seed=3)
+    np.testing.assert_array_equal(loaded.log_prob(x, y), model.log_prob(x, y))
+    assert loaded.kinds_ == model.kinds_
+    assert loaded.diagnostics_ == model.diagnostics_
+    assert loaded.get_params()["n_members"] == 3
+    loaded.set_params(random_state=0).fit(*steps())
+    np.testing.assert_allclose(loaded.log_prob(x, y), model.log_prob(x, y), rtol=1e-6)
+
+
+def test_a_changed_stack_is_refused(model, tmp_path):
+    path = tmp_path / "model.ngem"
+    model.save(path)
+    arrays, header = _files.read(path, kind=stack_file.KIND, version=1)
+    first, second = header["parts"]
+    changes = [
+        {"parts": []},
+        {"parts": [first]},
+        {"parts": [second, first]},
+        {"parts": [{**first, "weight": 0.9}, second]},
+        {"parts": [{**first, "kind": "ngem.Other"}, second]},
+        {"parts": [{**first, "name": second["name"]}, second]},
+        {"n_features": 3},
+        {"n_outputs": 2},
+        {"reports": [["network"]]},
+        {"diagnostics": {}},
+        {"more": 1},
+    ]
+    for change in changes:
+        _files.write(path, arrays, {**header, **change}, kind=stack_file.KIND, version=1)
+        with pytest.raises(_files.FileError, match="a model file must hold"):
+            ngem.load(path)
+    _files.write(path, {**arrays, "9/x": np.zeros(2)}, header, kind=stack_file.KIND, version=1)
+    with pytest.raises(_files.FileError, match="no arrays beyond"):
+        ngem.load(path)

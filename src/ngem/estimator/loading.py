@@ -3,14 +3,19 @@
 import os
 
 from .. import _files
-from . import model_file, tree_file
+from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
 from .regressor import MDNRegressor
+from .stack import DensityStack
 
-_KINDS = {model_file.KIND: MDNRegressor, tree_file.KIND: MixtureBoostingRegressor}
+_KINDS = {
+    model_file.KIND: MDNRegressor,
+    tree_file.KIND: MixtureBoostingRegressor,
+    stack_file.KIND: DensityStack,
+}
 
 
-def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor:
+def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor | DensityStack:
     """Return the fitted estimator in a model file, of whichever kind it is.
 
     Raises:

@@ -41,7 +41,7 @@ from .file_parts import (
 from .prediction import Model
 from .schema import Schema
 
-KIND, _VERSION = "ngem.MDNRegressor", 3
+KIND, VERSION = "ngem.MDNRegressor", 3
 
 #: Parameters that files of versions 1 and 2 lack, with the values that were meant.
 _ADDED = {"family": "gaussian", "n_members": 1, "guard": False}
@@ -82,6 +82,11 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
     Raises:
         ValueError: If the network is the user's own, which a file without code cannot hold.
     """
+    _files.write(path, *pack(saved), kind=KIND, version=VERSION)
+
+
+def pack(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the header of a model file."""
     if saved.settings["network"] is not None:
         raise ValueError(
             "a model file can hold our own networks only, got a network of type "
@@ -99,7 +104,7 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
     }
     if saved.table is not None:
         header["table"] = saved.table.to_header()
-    _files.write(path, _arrays(saved), header, kind=KIND, version=_VERSION)
+    return _arrays(saved), header
 
 
 def load(path: str | os.PathLike) -> Saved:
@@ -109,7 +114,11 @@ def load(path: str | os.PathLike) -> Saved:
         FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
             together. No code of the file's is ever run.
     """
-    arrays, header = _files.read(path, kind=KIND, version=_VERSION)
+    return unpack(*_files.read(path, kind=KIND, version=VERSION))
+
+
+def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
+    """Return what the arrays and the header of a model file hold, after checking them."""
     arrays, header = _as_version_3(arrays, header)
     settings = _read_settings(header)
     if isinstance(header["diagnostics"], dict):

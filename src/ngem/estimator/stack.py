@@ -1,5 +1,6 @@
 """The stack: several kinds of models, weighted by rows that they have not seen."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +12,23 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import Part, StackPredictor, stack
+from . import model_file, stack_file, tree_file
+from .boosting_regressor import MixtureBoostingRegressor
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
 from .preprocessing import Scaling
-from .rules import Rule, check_rules, choice, integer, number, optional
+from .regressor import MDNRegressor
+from .rules import Rule, check_rules, choice, integer, number, optional, plain_value
+
+#: The kind of model file of each estimator that a stack may hold.
+FILE_KINDS: dict[type, str] = {
+    MDNRegressor: model_file.KIND,
+    MixtureBoostingRegressor: tree_file.KIND,
+}
 
 RULES: dict[str, Rule] = {
     "kinds": Rule(
@@ -79,9 +90,8 @@ class DensityStack(MemberRegressor):
     ...     return DensityStack(quality="good", random_state=0).fit(X, y)
 
     Args:
-        kinds: Names of `ngem.estimator.portfolio.KINDS`, or pairs (name, estimator) of estimators
-            that have folds, such as `MDNRegressor` with settings of your own. None takes those of
-            `quality`.
+        kinds: Names of `ngem.estimator.portfolio.KINDS`, or pairs of a name and an `MDNRegressor`
+            or `MixtureBoostingRegressor` with settings of your own. None takes those of `quality`.
         quality: "fast" is one kind of network, "good" adds trees and a network with dropout,
             "best" has all kinds.
         budget: Seconds after which no further kind begins; None for no limit. The first kind always
@@ -195,6 +205,77 @@ class DensityStack(MemberRegressor):
             "gain_over_best_kind": best.oof_nll - nll,
         }
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted stack to one file that holds no code.
+
+        `random_state` and `verbose` are not kept.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        kept = ("quality", "budget", "n_members")
+        stack_file.save(
+            path,
+            stack_file.SavedStack(
+                settings={name: plain_value(self._fit_settings[name]) for name in kept},
+                parts=[self._to_part(kind) for kind in self.kinds_ if kind.weight],
+                reports=[
+                    [None if value != value else value for value in kind] for kind in self.kinds_
+                ],
+                feature_names=None if names is None else [str(name) for name in names],
+                n_features=self.n_features_in_,
+                target_ndim=self.target_ndim_,
+                diagnostics=self.diagnostics_,
+                table=self.table_,
+            ),
+        )
+
+    def _to_part(self, kind: KindReport) -> stack_file.SavedPart:
+        estimator = self.estimators_[kind.name]
+        return stack_file.SavedPart(
+            kind.name, FILE_KINDS[type(estimator)], kind.weight, estimator._to_saved()
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "DensityStack":
+        """Return the stack that `save` wrote; its `kinds` are those in use.
+
+        Raises:
+            ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
+                Loading an untrusted file can fail, but never runs code from the file.
+        """
+        saved = stack_file.load(path)
+        kinds = {kind: estimator for estimator, kind in FILE_KINDS.items()}
+        estimators = {part.name: kinds[part.kind]._from_saved(part.saved) for part in saved.parts}
+        unfitted = [(name, clone(estimator)) for name, estimator in estimators.items()]
+        self = cls(unfitted, **saved.settings)
+        self.n_features_in_ = saved.n_features
+        if saved.feature_names is not None:
+            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        self.estimators_ = estimators
+        self.kinds_ = [
+            KindReport(*(np.nan if value is None else value for value in report))
+            for report in saved.reports
+        ]
+        self._keep(
+            stack_models(
+                [one.model_ for one in estimators.values()],
+                np.array([part.weight for part in saved.parts]),
+                np.zeros((1, saved.n_features)),
+            ),
+            settings=self.get_params(deep=False),
+            target_ndim=saved.target_ndim,
+            best=np.zeros(0, int),
+            diagnostics=saved.diagnostics,
+            history={},
+        )
+        self.table_ = saved.table
+        self.folds_ = self.oof_log_prob_ = None
+        return self
+
+    @property
+    def _best(self) -> np.ndarray:
+        return np.zeros(0, int)
+
     def _keep_best(self, best: np.ndarray) -> None:
         del best
 
@@ -275,4 +356,4 @@ def _is_kind(value: Any) -> bool:
     if isinstance(value, str):
         return value in KINDS
     is_pair = isinstance(value, Sequence) and len(value) == 2 and isinstance(value[0], str)
-    return is_pair and hasattr(value[1], "n_members") and hasattr(value[1], "fit")
+    return is_pair and type(value[1]) in FILE_KINDS

@@ -31,7 +31,7 @@ from .model_file import Saved
 from .prediction import Model
 from .tree_inputs import TreeInputs
 
-KIND, _VERSION = "ngem.MixtureBoostingRegressor", 1
+KIND, VERSION = "ngem.MixtureBoostingRegressor", 1
 
 _HEADER = {
     "parameters",
@@ -47,6 +47,11 @@ _HEADER = {
 
 def save(path: str | os.PathLike, saved: Saved) -> None:
     """Write a model file."""
+    _files.write(path, *pack(saved), kind=KIND, version=VERSION)
+
+
+def pack(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the header of a model file."""
     header = {
         "parameters": parameters.plain(saved.settings),
         "feature_names": saved.feature_names,
@@ -59,7 +64,7 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
     }
     if saved.table is not None:
         header["table"] = saved.table.to_header()
-    _files.write(path, _arrays(saved), header, kind=KIND, version=_VERSION)
+    return _arrays(saved), header
 
 
 def load(path: str | os.PathLike) -> Saved:
@@ -69,7 +74,11 @@ def load(path: str | os.PathLike) -> Saved:
         FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
             together. No code of the file's is ever run, and LightGBM reads only what was checked.
     """
-    named, header = _files.read(path, kind=KIND, version=_VERSION)
+    return unpack(*_files.read(path, kind=KIND, version=VERSION))
+
+
+def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
+    """Return what the arrays and the header of a model file hold, after checking them."""
     arrays = dict(named)
     settings = _read_settings(header)
     _check_header(header, settings, arrays)
