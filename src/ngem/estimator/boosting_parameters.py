@@ -22,7 +22,7 @@ from .rules import (
 )
 
 #: Parameters that say how to run rather than what to do. A file never holds them.
-TRANSIENT = {"n_jobs": None, "random_state": None, "verbose": 0}
+TRANSIENT = {"callbacks": (), "n_jobs": None, "random_state": None, "verbose": 0}
 
 _FRACTION = (TINY, 1.0, "a number above 0 and at most 1")
 _NOT_NEGATIVE = (0.0, 1e30, "a number of at least 0")
