@@ -44,6 +44,7 @@ class TreeSettings:
     row_fraction: float = 1.0
     column_fraction: float = 1.0
     max_bins: int = 255
+    extra: tuple = ()
 
     def to_lightgbm(self, num_raw: int, seed: int, threads: int) -> dict[str, Any]:
         """Return LightGBM's parameters; the same trees for any number of threads."""
@@ -61,6 +62,7 @@ class TreeSettings:
             "seed": seed,
             "num_threads": threads,
             **self._of_tables(),
+            **dict(self.extra),
         }
 
     def _of_tables(self) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def train_members(job: Job, callbacks: Sequence[Callable[[Progress], Any]]) -> l
             for callback in callbacks:
                 callback(progress)
 
-    threads = cores if n_members == 1 else 1
+    threads = parameters.threads(job.settings, n_members, len(job.table.y))
     runs = [
         partial(_train, job, index, rows, watched, threads, report) for index in range(n_members)
     ]

@@ -44,6 +44,9 @@ class MixtureBoostingRegressor(MemberRegressor):
         l2: Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
         damping: Added to weights or responsibilities in the curvature. It keeps the steps of a
             component small that has lost its weight.
+        weight_rate: Learning rate of the logits, relative to that of the means.
+        scale_rate: Learning rate of the scales, relative to that of the means. Scales overfit
+            first: with equal rates they shrink to the errors of training rows.
         row_fraction: Fraction of the rows that each round sees.
         column_fraction: Fraction of the columns that each tree sees.
         max_bins: Distinct values of a column at most, after binning.
@@ -93,13 +96,15 @@ class MixtureBoostingRegressor(MemberRegressor):
         *,
         n_members: Any = 5,
         family: Any = "gaussian",
-        curvature: Any = "fisher",
+        curvature: Any = "em",
         learning_rate: Any = 0.05,
         max_rounds: Any = 2000,
         num_leaves: Any = 31,
         min_rows_in_leaf: Any = 20,
-        l2: Any = 1.0,
-        damping: Any = 1e-3,
+        l2: Any = 0.0,
+        damping: Any = 0.0,
+        weight_rate: Any = 0.3,
+        scale_rate: Any = 0.2,
         row_fraction: Any = 1.0,
         column_fraction: Any = 1.0,
         max_bins: Any = 255,
@@ -124,6 +129,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.min_rows_in_leaf = min_rows_in_leaf
         self.l2 = l2
         self.damping = damping
+        self.weight_rate = weight_rate
+        self.scale_rate = scale_rate
         self.row_fraction = row_fraction
         self.column_fraction = column_fraction
         self.max_bins = max_bins
