@@ -22,6 +22,7 @@ from .kinds import Estimator, kind_of, load
 from .predictions import prediction_columns, read_wanted
 from .read import batches, read
 from .source import Source
+from .spaces import SPACES
 from .write import with_predictions, writing
 
 
@@ -80,7 +81,7 @@ def tune(
     best, trials = tuning.search(
         fit_trial,
         limit,
-        space=tuning.SPACES[source.model],
+        space=SPACES[source.model],
         seed=source.seed,
         report=lambda trial, top: output.text(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
