@@ -19,10 +19,14 @@ from .rules import (
     is_integer,
     number,
     optional,
+    plain_value,
 )
 
 #: Parameters that say how to run rather than what to do. A file never holds them.
 TRANSIENT = {"callbacks": (), "n_jobs": None, "random_state": None, "verbose": 0}
+
+#: Leaves of a tree at most. LightGBM's SHAP values recurse as deep as a tree may be.
+_MOST_LEAVES = 4096
 
 #: From so many rows on, threads of LightGBM gain more than they cost.
 _MANY_ROWS = 20_000
@@ -43,7 +47,9 @@ RULES: dict[str, Rule] = {
     "curvature": choice(CURVATURES),
     "learning_rate": number(*_FRACTION, 0.05),
     "max_rounds": integer(2000),
-    "num_leaves": integer(31, 2),
+    "num_leaves": Rule(
+        lambda v: is_integer(v, 2) and v <= _MOST_LEAVES, f"an integer from 2 to {_MOST_LEAVES}", 31
+    ),
     "min_rows_in_leaf": integer(20),
     "l2": number(*_NOT_NEGATIVE, 1.0),
     "damping": number(*_NOT_NEGATIVE, 1e-3),
@@ -64,6 +70,11 @@ RULES: dict[str, Rule] = {
 def check(settings: Mapping[str, Any]) -> None:
     """Refuse a parameter that no fit could use, saying what it may be."""
     check_rules(settings, RULES)
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as JSON can hold them."""
+    return {name: plain_value(value) for name, value in settings.items() if name not in TRANSIENT}
 
 
 def outputs(settings: Mapping[str, Any], dim: int) -> Outputs:

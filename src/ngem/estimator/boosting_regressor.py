@@ -1,5 +1,6 @@
 """The estimator on trees: a boosted mixture behind scikit-learn's interface."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils.validation import _num_samples
 from .. import boosting
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
+from . import tree_file
 from .boosting_members import Job, fit_units, train_members
 from .categories import Categories, find_categories
 from .member_regressor import MemberRegressor, histories, judge
@@ -198,6 +200,31 @@ class MixtureBoostingRegressor(MemberRegressor):
                 "validation_nll": histories([member.validation_nll for member in members]),
             },
         )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator to one file that holds no code.
+
+        Its parameters are those of the fit, whatever has been set since. `n_jobs`, `random_state`
+        and `verbose` are not kept.
+        """
+        tree_file.save(path, self._to_saved()._replace(categories=self.categories_))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "MixtureBoostingRegressor":
+        """Return the estimator that `save` wrote.
+
+        Raises:
+            ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
+                Loading an untrusted file can fail, but never runs code from the file.
+        """
+        saved = tree_file.load(path)
+        self = cls._from_saved(saved)
+        self.categories_ = saved.categories
+        return self
+
+    @property
+    def _best(self) -> np.ndarray:
+        return self.best_round_
 
     def _keep_best(self, best: np.ndarray) -> None:
         self.best_round_ = best
