@@ -2,7 +2,9 @@
 
 import inspect
 import os
+import re
 import sys
+from typing import get_type_hints
 
 import platformdirs
 import pytest
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 import ngem
 from ngem import cli
 from ngem.cli import app, main
+from ngem.tables.kinds import KINDS
 
 
 def run(*arguments, **settings):
@@ -49,20 +52,36 @@ def test_every_command_is_tested():
     assert names == set(COMMANDS)
 
 
-def test_defaults_of_fit_are_those_of_the_estimator():
-    options = {
-        name: parameter.default for name, parameter in inspect.signature(cli.fit).parameters.items()
-    }
-    estimator = ngem.MDNRegressor()
-    assert options["components"] == estimator.n_components
-    assert options["members"] == estimator.n_members
-    assert options["hidden"] == ",".join(map(str, estimator.hidden_sizes))
-    assert options["epochs"] is estimator.max_epochs
-    for name in ("covariance", "objective", "validation_fraction", "learning_rate", "missing"):
-        assert options[name] == getattr(estimator, name)
-    tune = inspect.signature(cli.tune).parameters
+def defaults_of(command):
+    """Return the default of each option of a command."""
+    parameters = inspect.signature(command).parameters.items()
+    return {name: parameter.default for name, parameter in parameters}
+
+
+def test_an_option_that_is_not_given_has_the_default_of_the_estimator():
+    options = defaults_of(cli.fit)
+    assert options["model"] == "network"
+    for kind in KINDS.values():
+        assert options["validation_fraction"] == kind.estimator().validation_fraction
+        for name in kind.options:
+            assert options[name.replace("-", "_")] is None
+    tune = defaults_of(cli.tune)
     for name in set(tune) & set(options) - {"data", "target"}:
-        assert tune[name].default == options[name]
+        assert tune[name] == options[name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_help_states_the_defaults_of_the_estimator(kind):
+    estimator = KINDS[kind].estimator()
+    for option, name in KINDS[kind].options.items():
+        parameter = get_type_hints(cli.fit, include_extras=True)[option.replace("-", "_")]
+        (info,) = parameter.__metadata__
+        value = getattr(estimator, name)
+        if isinstance(value, tuple):
+            value = ",".join(map(str, value))
+        if value is not None:  # otherwise the number of rows decides
+            shown = f"{value:,}" if isinstance(value, int) else str(value)
+            assert re.search(rf"\b{re.escape(shown)}\b", info.help), option
 
 
 def test_completion_knows_the_commands():

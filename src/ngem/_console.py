@@ -19,7 +19,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ._errors import DataError
 
 #: The extra that installs a missing package; "tables" installs all others.
-_EXTRAS = {"matplotlib": "plot", "pooch": "data", "requests": "data", "torch": "torch"}
+_EXTRAS = {
+    "lightgbm": "boost",
+    "matplotlib": "plot",
+    "pooch": "data",
+    "requests": "data",
+    "torch": "torch",
+}
 
 #: The exit code that shells expect after Ctrl-C.
 _INTERRUPTED = 130
@@ -60,7 +66,7 @@ def readable_errors(*, debug: bool = False) -> Iterator[None]:
     """Print an error that the user can correct as one paragraph, and exit with a failure."""
     try:
         yield
-    except (DataError, ValueError, OSError, ModuleNotFoundError) as error:
+    except (DataError, ValueError, OSError, ImportError) as error:
         if debug:
             traceback.print_exc()
         typer.echo(f"Error: {explain(error)}", err=True)

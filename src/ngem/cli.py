@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -106,8 +106,18 @@ Categorical = Annotated[
     str | None,
     typer.Option(metavar="COL[,COL]", help="Numeric columns to treat as categories."),
 ]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--model", help="network, or trees: boosted trees, which take categories and gaps."
+    ),
+]
 Missing = Annotated[
-    str, typer.Option(help="Rows with gaps: error, drop, or impute (gaps in features only).")
+    str | None,
+    typer.Option(
+        help="Rows with gaps in features: error, drop or impute; with --model trees keep, error or "
+        "drop. The first is the default."
+    ),
 ]
 OtherMissing = Annotated[
     str | None, typer.Option("--missing", help="Rows with gaps; by default the model's own rule.")
@@ -118,17 +128,43 @@ MaxRows = Annotated[
 Validation = Annotated[
     float,
     typer.Option(
-        min=0.01, max=0.9, help="Fraction of rows that a single network holds out to stop by."
+        min=0.01, max=0.9, help="Fraction of rows that a single member holds out to stop by."
     ),
 ]
 Members = Annotated[
-    int, typer.Option(min=1, help="Networks to average; each holds out one fold of the rows.")
+    int | None,
+    typer.Option(min=1, help="Models to average, 5 by default; each holds out a fold of the rows."),
 ]
-Family = Annotated[str, typer.Option(help="Components: gaussian, logistic or laplace.")]
-Covariance = Annotated[str, typer.Option(help="Covariance of a component: diag or full.")]
-Objective = Annotated[str, typer.Option(help="ngem, nll or the name of another objective.")]
+Family = Annotated[
+    str | None, typer.Option(help="Components: gaussian (the default), logistic or laplace.")
+]
+
+# Options that only one kind of model has, each in a panel of the help.
+_NETWORK, _TREES = "Only with --model network", "Only with --model trees"
+Hidden = Annotated[
+    str | None, typer.Option(help="Widths of the hidden layers; 128,128 by default.", rich_help_panel=_NETWORK)
+]
+Covariance = Annotated[
+    str | None,
+    typer.Option(help="Covariance of a component: diag (the default) or full.", rich_help_panel=_NETWORK),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(help="ngem (the default), nll or the name of another objective.", rich_help_panel=_NETWORK),
+]
 Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Largest number of epochs; by default 40 to 1,000.")
+    int | None,
+    typer.Option(min=1, help="Largest number of epochs; by default 40 to 1,000.", rich_help_panel=_NETWORK),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Largest number of rounds; 2,000 by default.", rich_help_panel=_TREES),
+]
+Leaves = Annotated[
+    int | None, typer.Option(min=2, help="Leaves of a tree at most; 31 by default.", rich_help_panel=_TREES)
+]
+LeafRows = Annotated[
+    int | None, typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES)
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the start and the batches.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
@@ -144,24 +180,30 @@ ModelOut = Annotated[
 def fit(
     data: Data,
     target: Target,
+    model: Kind = "network",
     features: Features = None,
     exclude: Exclude = None,
     categorical: Categorical = None,
-    missing: Missing = "error",
+    missing: Missing = None,
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
-    members: Members = 5,
+    members: Members = None,
     components: Annotated[
-        int, typer.Option("--components", "-k", min=1, help="Components of the mixture.")
-    ] = 5,
-    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "128,128",
-    family: Family = "gaussian",
-    covariance: Covariance = "diag",
-    objective: Objective = "ngem",
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate of Adam; 3e-3 by default.")
+        int | None,
+        typer.Option("--components", "-k", min=1, help="Components of the mixture; 5 by default."),
     ] = None,
+    family: Family = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Peak rate of Adam, 3e-3 by default; of trees, 0.05 by default."),
+    ] = None,
+    hidden: Hidden = None,
+    covariance: Covariance = None,
+    objective: Objective = None,
     epochs: Epochs = None,
+    rounds: Rounds = None,
+    leaves: Leaves = None,
+    leaf_rows: LeafRows = None,
     seed: Seed = 0,
     out: ModelOut = None,
     quiet: Quiet = False,
@@ -173,20 +215,27 @@ def fit(
     Example: ngem fit energy.csv --target heating,cooling --out energy.ngem
     """
     with readable_errors(debug=debug):
-        settings = {
-            "n_components": components,
-            "hidden_sizes": _read_sizes(hidden),
-            **_shared_settings(members, family, covariance, objective, epochs),
-            "learning_rate": learning_rate,
-        }
         _use_one_thread()
         from .tables import commands
 
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
-            validation_fraction, seed,
+            validation_fraction, seed, model,
         )  # fmt: skip
-        commands.fit(source, settings, out, Output(quiet, as_json))
+        options = {
+            "members": members,
+            "components": components,
+            "family": family,
+            "learning-rate": learning_rate,
+            "hidden": None if hidden is None else _read_sizes(hidden),
+            "covariance": covariance,
+            "objective": objective,
+            "epochs": epochs,
+            "rounds": rounds,
+            "leaves": leaves,
+            "leaf-rows": leaf_rows,
+        }
+        commands.fit(source, source.kind.settings(options), out, Output(quiet, as_json))
 
 
 @app.command()
@@ -300,27 +349,31 @@ def tune(
     budget: Annotated[
         str, typer.Option(help="A time (60s, 10m, 1h) or a number of trials (20).")
     ] = "60s",
+    model: Kind = "network",
     features: Features = None,
     exclude: Exclude = None,
     categorical: Categorical = None,
-    missing: Missing = "error",
+    missing: Missing = None,
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
-    members: Members = 5,
-    family: Family = "gaussian",
-    covariance: Covariance = "diag",
-    objective: Objective = "ngem",
+    members: Members = None,
+    family: Family = None,
+    covariance: Covariance = None,
+    objective: Objective = None,
     epochs: Epochs = None,
+    rounds: Rounds = None,
     seed: Seed = 0,
     out: ModelOut = None,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Choose components, width and learning rate by validation NLL, and write the best model.
+    """Choose settings by validation NLL, and write the best model.
 
-    Trials are single networks. The first has the defaults of `ngem fit` and runs to its end
-    whatever the budget is. The best settings are then fitted once more, with all members.
+    Of networks: components, width and learning rate. Of trees: components, leaves, rows in a leaf
+    and learning rate. Trials are single members. The first has the defaults of `ngem fit` and runs
+    to its end whatever the budget is. The best settings are then fitted once more, with all
+    members.
 
     Example: ngem tune energy.csv --target heating --budget 60s --out energy.ngem
     """
@@ -328,25 +381,20 @@ def tune(
         _use_one_thread()
         from .tables import commands
 
-        settings = _shared_settings(members, family, covariance, objective, epochs)
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
-            validation_fraction, seed,
+            validation_fraction, seed, model,
         )  # fmt: skip
+        options = {
+            "members": members,
+            "family": family,
+            "covariance": covariance,
+            "objective": objective,
+            "epochs": epochs,
+            "rounds": rounds,
+        }
+        settings = source.kind.settings(options)
         commands.tune(source, settings, budget, out, Output(quiet, as_json))
-
-
-def _shared_settings(
-    members: int, family: str, covariance: str, objective: str, epochs: int | None
-) -> dict[str, Any]:
-    """Return the parameters of the estimator that `fit` and `tune` have in common."""
-    return {
-        "n_members": members,
-        "family": family,
-        "covariance": covariance,
-        "objective": objective,
-        "max_epochs": epochs,
-    }
 
 
 def _read_sizes(text: str) -> tuple[int, ...]:

@@ -9,6 +9,23 @@ SCHEMA = Schema(
 )
 
 
+CODES = SCHEMA._replace(missing="keep", coding="codes")
+
+
+def test_categories_are_one_feature_each_if_coded():
+    assert CODES.inputs == ["a", "b"]
+    assert CODES.n_features == 2
+    assert CODES.places == {"a": [0], "b": [1]}
+    assert CODES.coded == [1]
+    assert SCHEMA.coded == []
+
+
+def test_a_header_of_an_earlier_version_has_one_input_per_category():
+    header = SCHEMA.to_header()
+    del header["coding"]
+    assert Schema.from_header(header) == SCHEMA
+
+
 def test_a_schema_knows_the_inputs_of_its_columns():
     assert SCHEMA.inputs == ["a", "b=x", "b=y"]
     assert SCHEMA.n_features == 3
@@ -16,7 +33,8 @@ def test_a_schema_knows_the_inputs_of_its_columns():
 
 
 def test_a_schema_survives_its_header():
-    assert Schema.from_header(SCHEMA.to_header()) == SCHEMA
+    for schema in (SCHEMA, CODES):
+        assert Schema.from_header(schema.to_header()) == schema
 
 
 @pytest.mark.parametrize(
@@ -36,6 +54,10 @@ def test_a_schema_survives_its_header():
         {"targets": "cd"},
         {"targets": [1]},
         {"missing": "guess"},
+        {"missing": "keep"},
+        {"coding": "codes"},
+        {"coding": "eval"},
+        {"coding": ["codes"]},
         {"command": 3},
         {"extra": 1},
     ],

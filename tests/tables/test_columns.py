@@ -54,16 +54,18 @@ def test_columns_are_chosen_by_name(mixed):
 def test_the_number_of_categories_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "BATCH", 16)
 
-    def describe_codes(count):
+    def describe_codes(count, coding):
         # Each code as a whole number and as a float, which are the same category.
         lines = [f"{i},{i}\n{i}.0,{i}\n" for i in range(count)]
         path = write(tmp_path / "codes.csv", "code,y\n" + "".join(lines))
-        return describe(path, ["y"], categorical=["code"])[0].features[0].categories
+        schema, _ = describe(path, ["y"], categorical=["code"], coding=coding)
+        return schema.features[0].categories
 
-    most = columns.MOST_CATEGORIES
-    assert describe_codes(most) == tuple(sorted(map(str, range(most))))
-    with pytest.raises(TableError, match=f"at most {most} categories, got more, such as '0'"):
-        describe_codes(most + 1)
+    monkeypatch.setitem(columns.MOST_CATEGORIES, "codes", 120)
+    for coding, most in columns.MOST_CATEGORIES.items():
+        assert describe_codes(most, coding) == tuple(sorted(map(str, range(most))))
+        with pytest.raises(TableError, match=f"at most {most} categories, got more, such as '0'"):
+            describe_codes(most + 1, coding)
 
 
 @pytest.mark.parametrize(

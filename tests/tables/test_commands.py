@@ -20,8 +20,9 @@ from typer.testing import CliRunner
 
 from ngem import MDNRegressor, _files, plotting
 from ngem.cli import app
-from ngem.tables import commands, formats, tune
+from ngem.tables import commands, formats
 from ngem.tables.report import page
+from ngem.tables.spaces import SPACES
 from ngem.training import FitError
 
 pytestmark = pytest.mark.trains
@@ -79,11 +80,10 @@ def _here(tmp_path_factory):
 @pytest.fixture
 def small_trials(monkeypatch):
     """Give all trials of `ngem tune` the network of `TINY`, whose program is compiled once."""
-    sample = tune._sample_settings
+    space = SPACES["network"]
     small = {"n_components": 2, "hidden_sizes": (4,)}
-    monkeypatch.setattr(
-        tune, "_sample_settings", lambda rng, *, first: {**sample(rng, first=first), **small}
-    )
+    smaller = space._replace(sample=lambda rng: {**space.sample(rng), **small})
+    monkeypatch.setitem(SPACES, "network", smaller)
 
 
 def encoded(frame):
@@ -298,28 +298,24 @@ def test_several_targets_and_options(here, tmp_path):
 
 @pytest.mark.parametrize("command", [("fit",), ("tune", "--budget", "1")])
 def test_the_family_reaches_the_estimator(command, here, monkeypatch):
-    chosen = []
-
     class Stop(Exception):
         pass
 
-    def stop(**settings):
-        chosen.append(settings)
-        raise Stop
+    def stop(self, *_):
+        raise Stop(self.family, self.covariance)
 
-    monkeypatch.setattr(commands, "MDNRegressor", stop)
+    monkeypatch.setattr(MDNRegressor, "fit", stop)
     name, *options = command
-    with pytest.raises(Stop):
+    with pytest.raises(Stop) as stopped:
         run(name, here / "train.csv", "--target", "price", "--family", "laplace", *options)
-    assert chosen[0]["family"] == "laplace"
-    assert chosen[0]["covariance"] == "diag"
+    assert stopped.value.args == ("laplace", "diag")
 
 
 BAD = [
     (("fit", "none.csv", "--target", "price"), "nothing there"),
     (("fit", "train.csv", "--target", "prise"), "did you mean 'price'"),
     (("fit", "train.csv", "--target", "place"), "'place' .*must hold numbers, got text"),
-    (("fit", "train.csv", "--target", "price", "--missing", "guess"), "--missing must be one of"),
+    (("fit", "train.csv", "--target", "price", "--missing", "guess"), "--missing .*must be one of"),
     (("fit", "train.csv", "--target", "price", "--hidden", "a"), "--hidden must be whole numbers"),
     (("fit", "train.csv", "--target", "price", "--covariance", "x"), "covariance must be one of"),
     (("fit", "train.csv", "--target", "price", "--out", "no/where"), "mkdir -p 'no'"),

@@ -13,6 +13,7 @@ FACTS = {
     "inputs": 7,
     "targets": ["y", "z"],
     "seed": 3,
+    "kind": "network",
 }
 
 SCORES = {
@@ -58,6 +59,14 @@ FOLDS = {
 }
 
 
+TREES = {
+    **{name: value for name, value in FOLDS.items() if "epoch" not in name},
+    "kind": "trees",
+    "rounds": 1200,
+    "best_rounds": [1100, 102, 1189],
+}
+
+
 def test_a_table():
     assert messages.table_text(Path("some/table.csv"), FACTS) == (
         "Table:    table.csv, 5,000 rows, 2,000 of them sampled at random, 20 dropped because of "
@@ -85,6 +94,35 @@ def test_training():
     few = messages.training_text(RESULT | none)
     assert "9 rows for training, none for validation, because there are too few" in few
     assert few.endswith("kept the last epoch")
+
+
+def test_training_of_trees():
+    assert messages.training_text(TREES) == (
+        "Split:    1,980 rows in 3 folds; each member holds one fold out (seed 3)\n"
+        "Training: boosted trees, 3 members, at most 1,200 rounds in 12.3 s; kept 1,100, 102, "
+        "1,189 rounds, each the best on its own fold"
+    )
+    many = messages.training_text(TREES | {"members": 20, "best_rounds": range(1, 21)})
+    assert "kept 1 to 20 rounds, each" in many
+    one = {"members": 1, "judged_by": "validation"}
+    single = messages.training_text(TREES | one | {"best_rounds": [1]})
+    assert "Training: boosted trees, 1,200 rounds in 12.3 s; kept 1 round, the best" in single
+    few = messages.training_text(TREES | one | {"judged_by": "training"})
+    assert few.endswith("kept all of them")
+
+
+def test_nothing_about_trees_speaks_of_networks():
+    texts = [
+        messages.table_text(Path("table.csv"), TREES),
+        messages.training_text(TREES),
+        messages.summary_text(TREES),
+        messages.tuned_text(TREES),
+    ]
+    assert "Features: 4 columns (2 numeric, 1 true or false, 1 categorical)\n" in texts[0]
+    assert "each by a member that had not seen it" in texts[2]
+    assert "components of each member: 5" in texts[2]
+    assert "The trials were single members" in texts[3]
+    assert not any("network" in text for text in texts)
 
 
 def test_a_summary():
@@ -148,6 +186,15 @@ def test_a_trial():
     assert messages.trial_text(trial, best, 7.6, Budget(None, 9)) == (
         "trial 2 of 9, 8 s: components 3, width 64, learning rate 0.0012: NLL 1.500; best so far "
         "0.500 (trial 1)"
+    )
+    trees = {
+        "n_components": 3,
+        "num_leaves": 8,
+        "min_rows_in_leaf": 20,
+        "learning_rate": 0.05,
+    }
+    assert messages.settings_text(trees) == (
+        "components 3, leaves 8, rows in a leaf 20, learning rate 0.05"
     )
     stopped = messages.trial_text(trial._replace(ended="hopeless"), best, 7.6, Budget(60.0, None))
     assert "trial 2, 8 of 60 s" in stopped

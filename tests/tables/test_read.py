@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import OneHotEncoder
 
+from ngem.estimator.schema import RULES
 from ngem.tables.columns import describe
+from ngem.tables.encode import category_codes, category_features
 from ngem.tables.formats import TableError
 from ngem.tables.read import batches, read
 
@@ -32,6 +34,33 @@ def test_rows_are_encoded_as_by_scikit_learn(mixed):
     np.testing.assert_array_equal(rows.y, frame[["price"]])
     np.testing.assert_array_equal(rows.numbers, [1, 2, 3, 4])
     assert rows.complete.all()
+
+
+def test_coded_categories_are_numbered_as_by_pandas(mixed, tmp_path):
+    schema, rows = load(mixed, missing="keep", coding="codes")
+    assert schema.inputs == ["size", "place", "wet"]
+    frame = pd.read_csv(mixed, na_values=" NA ")
+    wet = frame["wet"].astype(str).str.lower() == "true"
+    codes = frame["place"].astype("category").cat.codes
+    np.testing.assert_array_equal(rows.x, np.column_stack([frame["size"], codes, wet]))
+    new = write(tmp_path / "new.csv", "size,place,wet\n1,west,1\n2,moon,\n3,,0\n")
+    (batch,) = batches(new, schema, with_targets=False)
+    np.testing.assert_array_equal(batch.x, [[1, 2, 1], [2, np.nan, np.nan], [3, np.nan, 0]])
+    assert batch.complete.all()
+
+
+def test_both_codings_give_the_same_categories_back(mixed):
+    for coding in RULES:
+        schema, rows = load(mixed, missing=RULES[coding][-1], coding=coding)
+        place = schema.features[1]
+        codes = category_codes(rows.x, schema, place)
+        names = [place.categories[code] for code in codes]
+        assert names == ["north", "south", "north", "west"][: len(names)]
+        for code, row in zip(codes, rows.x, strict=True):
+            features = category_features(code, schema, place)
+            np.testing.assert_array_equal(features, row[schema.places["place"]])
+        gap = np.full_like(rows.x[:1], 0.0 if coding == "one-hot" else np.nan)
+        np.testing.assert_array_equal(category_codes(gap, schema, place), [-1])
 
 
 def test_rules_for_gaps(mixed):

@@ -165,7 +165,7 @@ def test_the_page_is_complete_and_self_contained(page):
     descriptions = " ".join(attrs["alt"] for attrs in pictures)
     assert "brighter means" in descriptions
     assert "below the diagonal the model is overconfident" in descriptions
-    assert "2 networks, kept at epoch" in descriptions
+    assert "2 networks, kept epoch" in descriptions
     assert "which more data would remove" in descriptions
     assert not read.all("link")
     assert all("src" not in attrs for attrs in read.all("script"))

@@ -2,9 +2,12 @@
 
 import shlex
 
+import numpy as np
 import pytest
 
-from ngem import MDNRegressor
+from ngem import MDNRegressor, MixtureBoostingRegressor
+from ngem.estimator.categories import find_categories
+from ngem.estimator.schema import Column
 from ngem.tables.formats import TableError
 from ngem.tables.source import Source
 
@@ -21,6 +24,7 @@ def test_a_source_is_read_in_two_passes(mixed, passes):
         "inputs": schema.n_features,
         "targets": ["price"],
         "seed": 1,
+        "kind": "network",
     }
 
 
@@ -31,6 +35,29 @@ def test_one_row_is_refused(tmp_path):
         Source(path, "b").load()
 
 
+def test_codes_count_the_categories_of_the_rows_that_were_taken(tmp_path):
+    """As `find_categories` of the estimator does: the two would disagree otherwise."""
+    path = tmp_path / "places.csv"
+    lines = ["north,1", "south,", "west,2", "east,", ",3", "west,4"]
+    path.write_text("\n".join(["place,y", *lines]))
+    schema, rows, _ = Source(path, "y", model="trees").load()
+    assert schema.features == (Column("place", "category", ("north", "west")),)
+    np.testing.assert_array_equal(rows.x[:, 0], [0, 1, np.nan, 1])
+    assert find_categories(rows.x, schema.coded) == ((0,), ((0.0, 1.0),))
+    _, _, facts = Source(path, "y", model="trees", missing="drop").load()
+    assert (facts["used_rows"], facts["dropped_rows"]) == (3, 3)
+
+
+def test_the_command_of_trees_names_their_own_options(tmp_path):
+    source = Source(tmp_path / "a.csv", "y", model="trees")
+    words = source.command(MixtureBoostingRegressor(num_leaves=7)).split()
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert (options["--model"], options["--missing"]) == ("trees", "keep")
+    assert (options["--leaves"], options["--rounds"]) == ("7", "2000")
+    assert {"--leaf-rows", "--learning-rate", "--members", "--components"} < set(options)
+    assert not {"--hidden", "--covariance", "--objective", "--epochs"} & set(options)
+
+
 def test_the_command_names_every_choice(tmp_path):
     source = Source(tmp_path / "a b.csv", "y,z", exclude="id", max_rows=9, seed=4)
     estimator = MDNRegressor(3, n_members=2, hidden_sizes=(8, 4), max_epochs=7)
@@ -39,6 +66,7 @@ def test_the_command_names_every_choice(tmp_path):
     options = dict(zip(words[3::2], words[4::2], strict=True))
     assert options.pop("--family", "gaussian") == "gaussian"
     assert options == {
+        "--model": "network",
         "--target": "y,z",
         "--exclude": "id",
         "--missing": "error",

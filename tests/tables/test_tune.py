@@ -5,8 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from ngem import MDNRegressor
-from ngem.tables import tune
+from ngem import MDNRegressor, MixtureBoostingRegressor
+from ngem.tables import spaces, tune
+from ngem.tables.spaces import SPACES
 from ngem.training import FitError, Progress
 
 
@@ -36,8 +37,8 @@ def diverge(settings, callbacks):
     raise FitError.__new__(FitError, "Steps were not finite.")  # without what was learned so far
 
 
-def search(fit, budget, report=lambda *_: None):
-    return tune.search(fit, tune.read_budget(budget), seed=0, report=report)
+def search(fit, budget, report=lambda *_: None, space=SPACES["network"]):
+    return tune.search(fit, tune.read_budget(budget), space=space, seed=0, report=report)
 
 
 def test_the_search_keeps_the_best_and_stops_the_hopeless():
@@ -59,10 +60,42 @@ def test_the_first_trial_has_the_default_settings():
     assert first.settings["n_components"] == MDNRegressor().n_components
     assert first.settings["hidden_sizes"] == MDNRegressor().hidden_sizes
     assert second.settings != first.settings
-    assert second.settings["n_components"] in tune.COMPONENTS
-    assert second.settings["hidden_sizes"][0] in tune.WIDTHS
+    assert second.settings["n_components"] in spaces.COMPONENTS
+    assert second.settings["hidden_sizes"][0] in spaces.WIDTHS
     ratio = second.settings["learning_rate"] / first.settings["learning_rate"]
-    assert tune.RATE_FACTORS[0] <= ratio <= tune.RATE_FACTORS[1]
+    assert spaces.RATE_FACTORS[0] <= ratio <= spaces.RATE_FACTORS[1]
+
+
+def test_the_first_trial_of_trees_has_their_default_settings():
+    first, second = (SPACES["trees"].sample(rng) for rng in (None, np.random.default_rng(0)))
+    default = MixtureBoostingRegressor()
+    assert first == {name: getattr(default, name) for name in first}
+    assert list(second) == list(first)
+    assert second["n_components"] in spaces.COMPONENTS
+    assert second["num_leaves"] in spaces.LEAVES
+    assert second["min_rows_in_leaf"] in spaces.MIN_ROWS
+    ratio = second["learning_rate"] / first["learning_rate"]
+    assert spaces.TREE_RATE_FACTORS[0] <= ratio <= spaces.TREE_RATE_FACTORS[1]
+
+
+@pytest.mark.parametrize(("by_rate", "ended"), [(True, "complete"), (False, "hopeless")])
+def test_a_slow_trial_of_trees_is_compared_with_where_others_were_as_early(by_rate, ended):
+    """With a quarter of the rate, a trial is after eight rounds where the others were after two."""
+    rates = iter([0.4, 0.4, 0.1])
+    space = spaces.Space(lambda rng: {"learning_rate": next(rates)}, by_rate)
+    fast = falling(1.0)
+    slow = np.interp(np.arange(1, 9) / 4, np.arange(1, 9), fast)
+    _, trials = search(trial_of([fast, fast, slow]), "3", space=space)
+    assert trials[2].ended == ended
+
+
+def test_a_trial_of_trees_that_falls_behind_is_hopeless():
+    """Rounds at most do not matter, because boosting stops earlier: a quarter of the longest is."""
+    space = spaces.Space(lambda rng: {"learning_rate": 0.1}, by_rate=True)
+    curves = [falling(1.0)[:4], falling(1.0), falling(2.0)]
+    _, trials = search(trial_of(curves), "3", space=space)
+    assert trials[2].ended == "hopeless"
+    assert len(trials[2].curve) == 2
 
 
 def test_complete_trials_are_compared_by_the_models_they_end_with():

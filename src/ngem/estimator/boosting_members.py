@@ -82,7 +82,7 @@ class Job(NamedTuple):
     watched: Table | None
 
 
-def train_members(job: Job, callback: Callable[[Progress], None] | None) -> list[Boosted]:
+def train_members(job: Job, callbacks: Sequence[Callable[[Progress], Any]]) -> list[Boosted]:
     """Return all members, trained side by side with one core each; one by itself has all cores."""
     cores, n_members = parameters.cores(job.settings), len(job.held_out)
     rows = _binned(job, job.table, cores)
@@ -90,8 +90,8 @@ def train_members(job: Job, callback: Callable[[Progress], None] | None) -> list
     lock = threading.Lock()
 
     def report(progress: Progress) -> None:
-        if callback is not None:
-            with lock:
+        with lock:
+            for callback in callbacks:
                 callback(progress)
 
     threads = parameters.threads(job.settings, n_members, len(job.table.y))

@@ -23,7 +23,7 @@ from .rules import (
 )
 
 #: Parameters that say how to run rather than what to do. A file never holds them.
-TRANSIENT = {"n_jobs": None, "random_state": None, "verbose": 0}
+TRANSIENT = {"callbacks": (), "n_jobs": None, "random_state": None, "verbose": 0}
 
 #: Leaves of a tree at most. LightGBM's SHAP values recurse as deep as a tree may be.
 _MOST_LEAVES = 4096

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from .. import boosting
-from ..training.callbacks import ProgressBar
+from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
 from .boosting_members import Job, fit_units, train_members
@@ -65,6 +65,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         categorical_features: "auto" for columns of a categorical dtype of pandas or polars; or a
             list of names or numbers of columns. A category that the training rows did not have is
             read as a missing one.
+        callbacks: Called with a `training.Progress` after each round; those with a `close` method
+            are closed when the fit ends.
         n_jobs: Cores to use; None or -1 for all of them.
         random_state: Seed of held-out rows, of the start and of sampled rows and columns.
         verbose: 1 shows a progress bar where there is a terminal.
@@ -114,6 +116,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         scale_floor: Any = 1e-3,
         guard: Any = True,
         categorical_features: Any = "auto",
+        callbacks: Any = (),
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
@@ -139,6 +142,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.scale_floor = scale_floor
         self.guard = guard
         self.categorical_features = categorical_features
+        self.callbacks = callbacks
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -236,10 +240,10 @@ class MixtureBoostingRegressor(MemberRegressor):
         return encoded
 
     def _train(self, job: Job) -> list[boosting.Boosted]:
-        """Train all members; then close the progress bar."""
-        bar = ProgressBar("trees {}, round") if self.verbose else None
+        """Train all members; then close the callbacks that can be closed."""
+        bars = [ProgressBar("trees {}, round")] if self.verbose else []
+        callbacks = [*self.callbacks, *bars]
         try:
-            return train_members(job, bar)
+            return train_members(job, callbacks)
         finally:
-            if bar is not None:
-                bar.close()
+            close(callbacks)

@@ -110,9 +110,6 @@ RULES: dict[str, Rule] = {
     "warmup": number(0.0, 1.0, "a number from 0 to 1", 0.0),
     "ema": optional(number(0.0, ALMOST, "a number of at least 0 and below 1", 0.99)),
     "missing": choice(("error", "impute")),
-    "callbacks": Rule(
-        lambda v: isinstance(v, Sequence) and all(map(callable, v)), "a sequence of callables", ()
-    ),
     "checkpoint": Rule(
         lambda v: v is None or isinstance(v, str | os.PathLike), "None or a path", None
     ),

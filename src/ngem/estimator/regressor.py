@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..nn import average
-from ..training.callbacks import ProgressBar
+from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
 from .member_regressor import MemberRegressor, histories, judge
 from .members import Job, Member, standardized, train_members
@@ -277,6 +277,4 @@ class MDNRegressor(MemberRegressor):
         try:
             return train_members(job)
         finally:
-            # A clone's callbacks are copies, which nobody else can close.
-            for callback in job.callbacks:
-                getattr(callback, "close", lambda: None)()
+            close(job.callbacks)

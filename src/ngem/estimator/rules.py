@@ -71,6 +71,9 @@ SHARED: dict[str, Rule] = {
     "validation_fraction": number(TINY, ALMOST, "a number between 0 and 1", 0.1),
     "scale_floor": number(*POSITIVE, 1e-4),
     "guard": flag(),
+    "callbacks": Rule(
+        lambda v: isinstance(v, Sequence) and all(map(callable, v)), "a sequence of callables", ()
+    ),
     "random_state": Rule(lambda v: True, "anything that scikit-learn takes", None),
     "verbose": Rule(
         lambda v: isinstance(v, bool | np.bool_) or is_integer(v, 0), "an integer of at least 0", 0

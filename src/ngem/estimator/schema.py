@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 from .._errors import check_choice
 
 KINDS = ("number", "boolean", "category")
-MISSING = ("error", "drop", "impute")
+
+#: How a column of categories becomes features, with the rules for gaps that go with it, the default
+#: first: "one-hot" is one feature of 0 and 1 per category, "codes" is one feature with the number
+#: of the category, NaN for a missing or unknown one.
+RULES = {"one-hot": ("error", "drop", "impute"), "codes": ("keep", "error", "drop")}
 
 
 class Column(NamedTuple):
@@ -17,20 +21,13 @@ class Column(NamedTuple):
 
     Attributes:
         name: Name in the file's header.
-        kind: "number"; "boolean", read as 0 and 1; or "category", one input per category.
+        kind: "number"; "boolean", read as 0 and 1; or "category".
         categories: Categories in the file that the model was fitted to, sorted.
     """
 
     name: str
     kind: str
     categories: tuple[str, ...] = ()
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the network inputs that this column becomes."""
-        if self.kind != "category":
-            return [self.name]
-        return [f"{self.name}={category}" for category in self.categories]
 
 
 class Schema(NamedTuple):
@@ -39,33 +36,56 @@ class Schema(NamedTuple):
     Attributes:
         features: Columns to predict from.
         targets: Names of the columns to predict, all numeric.
-        missing: "error"; "drop" to leave rows with gaps out; or "impute" to fill gaps in features.
+        missing: "error"; "drop" to leave rows with gaps out; "impute" to fill gaps in features; or
+            "keep" to hand them to a model that reads them as they are.
         command: The shell command that repeats the fit.
+        coding: "one-hot" or "codes": how columns of categories become features; see `RULES`.
     """
 
     features: tuple[Column, ...]
     targets: tuple[str, ...]
     missing: str = "error"
     command: str = ""
+    coding: str = "one-hot"
 
     @property
     def inputs(self) -> list[str]:
-        """Names of all network inputs, in the order in which the network reads them."""
-        return [name for column in self.features for name in column.inputs]
+        """Names of all features of the model, in the order in which it reads them."""
+        return [name for column in self.features for name in self.inputs_of(column)]
+
+    def inputs_of(self, column: Column) -> list[str]:
+        """Return the names of the features that a column becomes."""
+        if column.kind != "category" or self.coding == "codes":
+            return [column.name]
+        return [f"{column.name}={category}" for category in column.categories]
 
     @property
     def n_features(self) -> int:
-        """Number of network inputs."""
+        """Number of features of the model."""
         return len(self.inputs)
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """Indices of the network inputs of each column."""
-        ends = itertools.accumulate(len(column.inputs) for column in self.features)
+        """Indices of the features of each column."""
+        counts = [len(self.inputs_of(column)) for column in self.features]
+        ends = itertools.accumulate(counts)
         return {
-            column.name: list(range(end - len(column.inputs), end))
-            for column, end in zip(self.features, ends, strict=True)
+            column.name: list(range(end - count, end))
+            for column, count, end in zip(self.features, counts, ends, strict=True)
         }
+
+    @property
+    def coded(self) -> list[int]:
+        """Indices of the features that hold numbers of categories."""
+        if self.coding != "codes":
+            return []
+        places = self.places
+        return [places[column.name][0] for column in self.features if column.kind == "category"]
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether rows with gaps in features are used."""
+        return self.missing in ("impute", "keep")
 
     def to_header(self) -> dict[str, Any]:
         """Return the schema as plain lists and dictionaries, for JSON."""
@@ -82,16 +102,21 @@ class Schema(NamedTuple):
         Raises:
             ValueError: If the header is not one that `to_header` can write.
         """
+        if isinstance(header, dict):
+            header = {"coding": "one-hot", **header}  # the only one that earlier versions had
         _need(_has_keys(header, set(cls._fields)), f"the entries {cls._fields}", header)
         _need(isinstance(header["command"], str), "a command", header["command"])
-        check_choice("a table's rule for missing values", header["missing"], MISSING)
+        check_choice("a table's coding of categories", header["coding"], RULES)
+        rules = RULES[header["coding"]]
+        check_choice("a table's rule for missing values", header["missing"], rules)
         _need(_is_names(header["targets"]), "distinct names of targets", header["targets"])
         listed = isinstance(header["features"], list) and len(header["features"]) > 0
         _need(listed, "a list of features", header["features"])
         features = tuple(map(_read_column, header["features"]))
         names = [column.name for column in features] + header["targets"]
         _need(len(set(names)) == len(names), "distinct names of columns", names)
-        return cls(features, tuple(header["targets"]), header["missing"], header["command"])
+        rest = (header[name] for name in ("missing", "command", "coding"))
+        return cls(features, tuple(header["targets"]), *rest)
 
 
 def _read_column(entry: Any) -> Column:

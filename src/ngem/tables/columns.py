@@ -19,8 +19,9 @@ from .formats import (
     frames,
 )
 
-#: A column with more categories than this holds names or keys, from which nothing is learned.
-MOST_CATEGORIES = 100
+#: A column with more categories than this holds names or keys, from which nothing is learned. For
+#: networks a category is an input of its own; trees sort categories into groups.
+MOST_CATEGORIES = {"one-hot": 100, "codes": 10_000}
 
 
 def describe(
@@ -31,6 +32,7 @@ def describe(
     exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
     missing: str = "error",
+    coding: str = "one-hot",
 ) -> tuple[Schema, int]:
     """Return what the columns of a file hold, and how many rows it has.
 
@@ -41,6 +43,7 @@ def describe(
         exclude: Columns that are not features.
         categorical: Numeric columns to treat as categories, such as postal codes.
         missing: What to do with rows that have gaps.
+        coding: How columns of categories become features.
 
     Raises:
         TableError: If nothing can be learned from the file as it is.
@@ -54,14 +57,15 @@ def describe(
     ]
     _check_roles(features, targets)
     named = set(categorical) - set(targets)
-    rows, tallies = _tally(path, {name: types[name] for name in (*features, *targets)}, named)
+    types = {name: types[name] for name in (*features, *targets)}
+    rows, tallies = _tally(path, types, named, MOST_CATEGORIES[coding])
     if rows == 0:
         raise TableError(f"{path} must hold rows below its header, got none; is it the right file?")
     kinds = {name: _kind(path, name, tallies[name], name in named) for name in tallies}
     for name in targets:
         _check_target(path, name, kinds[name])
     columns = [_column(path, name, kinds[name], tallies[name]) for name in features]
-    return Schema(tuple(columns), tuple(targets), missing), rows
+    return Schema(tuple(columns), tuple(targets), missing, coding=coding), rows
 
 
 @dataclass
@@ -71,15 +75,17 @@ class _Tally:
     Attributes:
         dtype: Polars type of the column.
         with_categories: Collect the distinct values, until there are too many of them.
+        most: Largest number of categories that we accept.
         known: Values that are not missing.
         numbers: Those of them that are numbers, in a column of text.
         booleans: Those of them that are true or false, in a column of text.
         stray: Row and text of the first value that is not a number, in a column of text.
-        categories: Distinct values; not complete once there are more than `MOST_CATEGORIES`.
+        categories: Distinct values; not complete once there are more than `most`.
     """
 
     dtype: Any
     with_categories: bool
+    most: int
     known: int = 0
     numbers: int = 0
     booleans: int = 0
@@ -89,7 +95,7 @@ class _Tally:
     @property
     def has_too_many(self) -> bool:
         """Whether the column has more categories than we accept."""
-        return len(self.categories) > MOST_CATEGORIES
+        return len(self.categories) > self.most
 
     def add(self, values: pl.Series, numbers: pl.Series | None, rows: pl.Series) -> None:
         """Add the values of one batch; `numbers` are those of a column of text."""
@@ -101,7 +107,7 @@ class _Tally:
             distinct = pl.lit(values.drop_nulls().unique(maintain_order=True))
             names = pl.select(category_names(distinct).unique(maintain_order=True)).to_series()
             # A column of keys has as many values as rows; a few show what it is.
-            self.categories.update(names.head(MOST_CATEGORIES + 1))
+            self.categories.update(names.head(self.most + 1))
 
     def _add_strays(self, values: pl.Series, is_stray: pl.Series, rows: pl.Series) -> None:
         strays = values.filter(is_stray)
@@ -112,12 +118,12 @@ class _Tally:
 
 
 def _tally(
-    path: Path, types: dict[str, Any], categorical: set[str]
+    path: Path, types: dict[str, Any], categorical: set[str], most: int
 ) -> tuple[int, dict[str, _Tally]]:
     """Return the number of rows and the counts of each column, in one pass over the file."""
     texts = [name for name, dtype in types.items() if dtype in TEXT]
     tallies = {
-        name: _Tally(dtype, with_categories=name in texts or name in categorical)
+        name: _Tally(dtype, name in texts or name in categorical, most)
         for name, dtype in types.items()
     }
     count = 0
@@ -165,9 +171,8 @@ def _column(path: Path, name: str, kind: str, tally: _Tally) -> Column:
     categories = tuple(sorted(tally.categories))
     if tally.has_too_many:
         raise TableError(
-            f"column {name!r} of {path} must have at most {MOST_CATEGORIES} categories, got "
-            f"more, such as {categories[0]!r}; leave it out (--exclude {name!r}) or group its "
-            "values."
+            f"column {name!r} of {path} must have at most {tally.most:,} categories, got more, "
+            f"such as {categories[0]!r}; leave it out (--exclude {name!r}) or group its values."
         )
     return Column(name, kind, categories)
 

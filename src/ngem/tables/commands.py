@@ -12,17 +12,17 @@ import numpy as np
 from .. import _files
 from .._console import Output
 from .._errors import check_choice
-from ..estimator import parameters
-from ..estimator.regressor import MDNRegressor
-from ..estimator.schema import MISSING, Schema
+from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
 from .encode import Rows
 from .formats import TableError, check_suffix, column_types, split_names
+from .kinds import Estimator, kind_of, load
 from .predictions import prediction_columns, read_wanted
 from .read import batches, read
 from .source import Source
+from .spaces import SPACES
 from .write import with_predictions, writing
 
 
@@ -51,19 +51,20 @@ def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Outp
 def tune(
     source: Source, settings: dict[str, Any], budget: str, out: Path | None, output: Output
 ) -> None:
-    """Choose components, width and learning rate by validation likelihood; write the best model.
+    """Choose settings by validation likelihood; write the best model.
 
-    Trials are single networks, which train fast. The best settings are then fitted once more, with
+    Trials are single members, which train fast. The best settings are then fitted once more, with
     all members.
     """
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path)
-    _new_estimator(source, settings, output)  # refuses settings that no trial could use
+    # This refuses settings that no trial could use.
+    n_members = _new_estimator(source, settings, output).n_members
     schema, rows, facts = source.load()
     output.text(messages.table_text(source.path, facts))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
 
-    def fit_trial(chosen: dict[str, Any], callbacks: list[Callable]) -> tuple[MDNRegressor, float]:
+    def fit_trial(chosen: dict[str, Any], callbacks: list[Callable]) -> tuple[Estimator, float]:
         settings_of_trial = {**settings, **chosen, "n_members": 1, "callbacks": callbacks}
         estimator = _new_estimator(source, settings_of_trial, output)
         _train(estimator, source, schema, rows)
@@ -80,15 +81,17 @@ def tune(
     best, trials = tuning.search(
         fit_trial,
         limit,
+        space=SPACES[source.model],
         seed=source.seed,
         report=lambda trial, top: output.text(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
         ),
     )
-    if settings["n_members"] > 1:
+    if n_members > 1:
         chosen = {name: getattr(best, name) for name in trials[0].settings}
         best = _new_estimator(source, {**settings, **chosen}, output)
-        output.text(f"Last fit: {messages.settings_text(chosen)}, {best.n_members} networks")
+        members = f"{n_members} {source.kind.member}s"
+        output.text(f"Last fit: {messages.settings_text(chosen)}, {members}")
         _train_or_explain(best, source, schema, rows)
     result = {
         **facts,
@@ -177,7 +180,7 @@ def report(
     output.json({"report": str(out), "rows": len(rows.x)})
 
 
-def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:
+def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:
     """Return plain numbers about a fit to these rows: scores, gains and components.
 
     The scores are those of held-out rows, each by a member that has not seen it, or of all rows if
@@ -185,7 +188,9 @@ def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[s
     """
     held_out, facts = estimator.validation_rows_, estimator.diagnostics_
     assert held_out is not None, "a loaded estimator does not know its validation rows"
-    members = len(estimator.best_epoch_)
+    kind = kind_of(estimator)
+    kept = kind.steps(estimator)
+    members = len(kept)
     return {
         "training_rows": facts["training_rows"],
         "validation_rows": len(held_out),
@@ -198,12 +203,12 @@ def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[s
         "components": int(estimator.n_components),
         "effective_components": facts["effective_components"],
         "dead_components": facts["dead_components"],
-        "epochs": estimator.n_iter_,
-        "best_epochs": (estimator.best_epoch_ + 1).tolist(),
+        f"{kind.step}s": estimator.n_iter_,
+        f"best_{kind.step}s": kept,
     }
 
 
-def _honest_scores(estimator: MDNRegressor, rows: Rows) -> scores.RowScores:
+def _honest_scores(estimator: Estimator, rows: Rows) -> scores.RowScores:
     """Return the scores of each held-out row once, or of all rows if none were held out."""
     assert estimator.oof_log_prob_ is not None, "a loaded estimator does not know its rows"
     parts, seen = [], np.zeros(len(rows.x), bool)
@@ -217,13 +222,14 @@ def _honest_scores(estimator: MDNRegressor, rows: Rows) -> scores.RowScores:
     return scores.join(parts) if parts else scores.score_rows(estimator.model_, rows.x, rows.y)
 
 
-def _train(estimator: MDNRegressor, source: Source, schema: Schema, rows: Rows) -> None:
+def _train(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table, and record in it what the columns hold."""
+    estimator.set_params(**source.kind.of_table(schema))
     estimator.fit(rows.x, rows.y[:, 0] if rows.y.shape[1] == 1 else rows.y)
     estimator.table_ = schema._replace(command=source.command(estimator))
 
 
-def _train_or_explain(estimator: MDNRegressor, source: Source, schema: Schema, rows: Rows) -> None:
+def _train_or_explain(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table; training that diverges is an error with advice."""
     try:
         _train(estimator, source, schema, rows)
@@ -231,20 +237,21 @@ def _train_or_explain(estimator: MDNRegressor, source: Source, schema: Schema, r
         raise TableError(f"{error} Or try a lower --learning-rate.") from error
 
 
-def _load_model(path: Path, missing: str | None) -> tuple[MDNRegressor, Schema]:
+def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
     """Return a model and its columns, with another rule for gaps if one is given."""
     if not path.is_file():
         raise TableError(f"the model must be a file, got {str(path)!r}; `ngem fit` writes one.")
-    estimator = MDNRegressor.load(path)
+    estimator = load(path)
     schema = estimator.table_
     if schema is None:
         raise TableError(
             f"{path} must be a model that `ngem fit` wrote, got one fitted in Python, which does "
-            "not know the columns of a file; use it in Python: MDNRegressor.load(...)."
+            "not know the columns of a file; use it in Python: ngem.load(...)."
         )
     if missing is None:
         return estimator, schema
-    check_choice("--missing", missing, MISSING)
+    kind = kind_of(estimator)
+    check_choice(f"--missing of --model {kind.name}", missing, kind.rules)
     if missing == "impute" and schema.missing != "impute":
         raise TableError(
             f"{path} must have been fitted with --missing impute to fill gaps, got one fitted with "
@@ -253,17 +260,16 @@ def _load_model(path: Path, missing: str | None) -> tuple[MDNRegressor, Schema]:
     return estimator, schema._replace(missing=missing)
 
 
-def _new_estimator(source: Source, settings: dict[str, Any], output: Output) -> MDNRegressor:
+def _new_estimator(source: Source, settings: dict[str, Any], output: Output) -> Estimator:
     """Return an estimator to fit; bad settings are refused before a large file is read."""
-    check_choice("--missing", source.missing, MISSING)
-    estimator = MDNRegressor(
+    _ = source.rule  # refuses a rule that this kind of model does not have
+    estimator = source.kind.estimator(
         **settings,
-        missing="impute" if source.missing == "impute" else "error",
         validation_fraction=source.validation_fraction,
         random_state=source.seed,
         verbose=int(output.is_text),
     )
-    parameters.check(estimator.get_params(deep=False))
+    source.kind.check(estimator.get_params(deep=False))
     return estimator
 
 

@@ -15,7 +15,7 @@ class Rows(NamedTuple):
     """Rows of a table as numbers.
 
     Attributes:
-        x: Features, NaN where a missing number is to be imputed.
+        x: Features, NaN where a missing value is left to the model.
         y: Targets, NaN where unknown; without columns if they were not read.
         numbers: Numbers of the rows in the file, from 1.
         complete: Which rows can be used; the others have gaps.
@@ -33,7 +33,7 @@ def encode(
     path: Path, frame: pl.DataFrame, schema: Schema, *, with_targets: bool, keep: Sequence[str] = ()
 ) -> Rows:
     """Return rows as numbers; the schema's rule for gaps decides which of them are complete."""
-    encoder = _Encoder(path, frame, schema.missing)
+    encoder = _Encoder(path, frame, schema)
     x = np.column_stack([encoder.features(column) for column in schema.features])
     names = schema.targets if with_targets else ()
     # An imputed target would teach the model nothing.
@@ -42,25 +42,50 @@ def encode(
     return Rows(x, y, frame[ROW].to_numpy(), ~encoder.gaps, frame.select(keep))
 
 
+def use_gaps(schema: Schema) -> str:
+    """Return the advice that makes a model use rows with gaps."""
+    return {"one-hot": "fit with --missing impute", "codes": "use --missing keep"}[schema.coding]
+
+
+def category_codes(x: np.ndarray, schema: Schema, column: Column) -> np.ndarray:
+    """Return the number of each row's category, -1 for a gap, whatever their coding is."""
+    features = x[:, schema.places[column.name]]
+    if schema.coding == "codes":
+        return np.nan_to_num(features[:, 0], nan=-1.0).astype(int)
+    return np.where(features.any(axis=1), np.argmax(features, axis=1), -1)
+
+
+def category_features(code: int, schema: Schema, column: Column) -> np.ndarray:
+    """Return the features of one category."""
+    codes = np.array([float(code)])
+    return codes if schema.coding == "codes" else _one_hot(codes, column)[0]
+
+
+def _one_hot(codes: np.ndarray, column: Column) -> np.ndarray:
+    """Return one column of zeros and ones per category; a gap is zero in all of them."""
+    return (codes[:, None] == np.arange(len(column.categories))).astype(np.float64)
+
+
 class _Encoder:
     """Encodes columns of some rows, and records in `gaps` which rows cannot be used."""
 
-    def __init__(self, path: Path, frame: pl.DataFrame, missing: str) -> None:
-        self._path, self._frame, self._missing = path, frame, missing
+    def __init__(self, path: Path, frame: pl.DataFrame, schema: Schema) -> None:
+        self._path, self._frame, self._schema = path, frame, schema
         self.gaps = np.zeros(len(frame), bool)
 
     def features(self, column: Column) -> np.ndarray:
-        """Return the inputs of the network that a column becomes."""
+        """Return the features of the model that a column becomes."""
         if column.kind == "number":
             return self.numbers(column.name)
         if column.kind == "boolean":
             return self.numbers(column.name, words={"true": "1", "false": "0"})
-        return self._one_hot(column)
+        codes = self._codes(column)
+        return codes if self._schema.coding == "codes" else _one_hot(codes, column)
 
     def numbers(
         self, name: str, *, words: dict[str, str] | None = None, fillable: bool = True
     ) -> np.ndarray:
-        """Return a column as numbers, NaN in the gaps that are to be filled."""
+        """Return a column as numbers, NaN in the gaps that are left to the model."""
         series = self._frame[name]
         if series.dtype in TEXT:
             text = self._frame.select(clean(pl.col(name)))[name]
@@ -80,27 +105,30 @@ class _Encoder:
         self._apply_rule(name, np.isnan(values), fillable=fillable)
         return values
 
-    def _one_hot(self, column: Column) -> np.ndarray:
-        """Return one column of zeros and ones per category; a gap is zero in all of them."""
+    def _codes(self, column: Column) -> np.ndarray:
+        """Return the number of each category among those that the model knows, NaN for others."""
         text = self._frame.select(category_names(pl.col(column.name)))[column.name]
-        table = np.array(text.to_list(), object)[:, None] == np.array(column.categories, object)
+        numbers = np.arange(len(column.categories), dtype=np.float64)
+        known = pl.Series(column.categories, dtype=pl.String)
+        codes = text.replace_strict(known, numbers, default=float("nan"), return_dtype=pl.Float64)
+        codes = codes.to_numpy()
         # The model can use a category it has never seen no better than a missing one.
-        self._apply_rule(column.name, ~table.any(axis=1), known=column.categories)
-        return table.astype(np.float64)
+        self._apply_rule(column.name, np.isnan(codes), known=column.categories)
+        return codes
 
     def _apply_rule(
         self, name: str, gaps: np.ndarray, *, fillable: bool = True, known: Sequence[str] = ()
     ) -> None:
         """Apply the rule for gaps to one column."""
-        if not gaps.any() or (self._missing == "impute" and fillable):
+        if not gaps.any() or (self._schema.takes_gaps and fillable):
             return
-        if self._missing == "error":
+        if self._schema.missing == "error":
             row, value = self._first(name, gaps)
             got = "a missing value" if value is None or value != value else repr(value)
             expected = f"hold one of {', '.join(known[:10])}" if known else "have no gaps"
             raise TableError(
                 f"column {name!r} of {self._path} must {expected}, got {got} in row {row}; fill it "
-                "in, leave such rows out with --missing drop, or fit with --missing impute."
+                f"in, leave such rows out with --missing drop, or {use_gaps(self._schema)}."
             )
         self.gaps |= gaps
 

@@ -5,8 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from . import tune as tuning
+from .kinds import KINDS
 
 _KINDS = {"number": "numeric", "boolean": "true or false", "category": "categorical"}
+
+#: Words for the settings that a search chooses.
+_SETTINGS = {
+    "n_components": "components",
+    "hidden_sizes": "width",
+    "num_leaves": "leaves",
+    "min_rows_in_leaf": "rows in a leaf",
+    "learning_rate": "learning rate",
+}
 
 #: Outlier rows that are named.
 _NAMED = 5
@@ -21,35 +31,32 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
     taken, dropped = facts["used_rows"] + facts["dropped_rows"], facts["dropped_rows"]
     sampled = f", {taken:,} of them sampled at random" if taken < facts["rows"] else ""
     gaps = f", {dropped:,} dropped because of gaps" if dropped else ""
+    # Trees read each column as it is.
+    inputs = f", {facts['inputs']} network inputs" if facts["kind"] == "network" else ""
     return (
         f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
-        f"Features: {len(kinds)} columns ({counts}), {facts['inputs']} network inputs\n"
+        f"Features: {len(kinds)} columns ({counts}){inputs}\n"
         f"Targets:  {', '.join(facts['targets'])}"
     )
 
 
 def training_text(result: dict[str, Any]) -> str:
     """Return how the rows were split, and how the training went."""
-    rows, networks = result["training_rows"], result["members"]
-    first, last = min(result["best_epochs"]), max(result["best_epochs"])
+    kind, rows, members = KINDS[result["kind"]], result["training_rows"], result["members"]
+    kept = kind.kept_text(result[f"best_{kind.step}s"])
     if result["judged_by"] == "folds":
-        split = f"{rows:,} rows in {networks} folds; each network holds one fold out"
-        kept = f"{_kept(first, last)}, each the best on its own fold"
+        split = f"{rows:,} rows in {members} folds; each {kind.member} holds one fold out"
+        kept = f"{kept}, each the best on its own fold"
     elif result["judged_by"] == "validation":
         split = f"{rows:,} rows for training, {result['validation_rows']:,} for validation"
-        kept = f"{_kept(first, last)}, the best on the validation rows"
+        kept = f"{kept}, the best on the validation rows"
     else:
         split = f"{rows:,} rows for training, none for validation, because there are too few"
-        kept = "kept the last epoch"
-    trained = f"{networks} networks, at most " if networks > 1 else ""
-    return (
-        f"Split:    {split} (seed {result['seed']})\n"
-        f"Training: {trained}{result['epochs']:,} epochs in {result['seconds']:.1f} s; {kept}"
-    )
-
-
-def _kept(first: int, last: int) -> str:
-    return f"kept epoch {first:,}" if first == last else f"kept epochs {first:,} to {last:,}"
+        kept = "kept the last epoch" if kind.step == "epoch" else "kept all of them"
+    what = "" if kind.what == f"{kind.member}s" else f"{kind.what}, "
+    trained = f"{members} {kind.member}s, at most " if members > 1 else ""
+    steps = f"{result[f'{kind.step}s']:,} {kind.step}s in {result['seconds']:.1f} s"
+    return f"Split:    {split} (seed {result['seed']})\nTraining: {what}{trained}{steps}; {kept}"
 
 
 def summary_text(result: dict[str, Any]) -> str:
@@ -77,16 +84,22 @@ def predicted_text(rows: int, empty: int, out: Path | None) -> str:
 
 def settings_text(settings: dict[str, Any]) -> str:
     """Return the settings that a trial chooses."""
-    components, sizes, rate = settings.values()
-    return f"components {components}, width {sizes[0]}, learning rate {rate:.2g}"
+    return ", ".join(f"{_SETTINGS[name]} {_setting(value)}" for name, value in settings.items())
+
+
+def _setting(value: Any) -> str:
+    """Return a setting as text; of the widths of layers, which are equal, the first."""
+    first = value[0] if isinstance(value, tuple) else value
+    return f"{first:.2g}" if isinstance(first, float) else str(first)
 
 
 def tuned_text(result: dict[str, Any]) -> str:
     """Return what the scores after a search mean."""
     if result["judged_by"] == "folds":
         return (
-            "The trials were single networks, compared on some of these rows. The scores are those "
-            "of the last fit, and slightly too good: expect slightly worse ones on new rows."
+            f"The trials were single {KINDS[result['kind']].member}s, compared on some of these "
+            "rows. The scores are those of the last fit, and slightly too good: expect slightly "
+            "worse ones on new rows."
         )
     return "These rows also chose the settings: expect slightly worse scores on new rows."
 
@@ -103,11 +116,11 @@ def trial_text(
 
 
 def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
-    scores = result["scores"]
+    scores, member = result["scores"], KINDS[result["kind"]].member
     judged = f"{result['judged_by']} rows:"
     if result["judged_by"] == "folds":
         folds = f"held-out rows of {result['members']} folds"
-        judged = f"{folds}, each by a network that had not seen it:"
+        judged = f"{folds}, each by a {member} that had not seen it:"
     yield f"\nOn the {scores['rows']:,} {judged}"
     yield from _score_lines(scores)
     gains = (("one Gaussian for all rows", "gaussian"), ("linear least squares", "least_squares"))
@@ -121,7 +134,7 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
         yield f"  components: {components}, {in_use}{unused} unused"
     else:
         of_all = f"{unused} of {components * members} unused"
-        yield f"  components of each network: {components}, {in_use}{of_all}"
+        yield f"  components of each {member}: {components}, {in_use}{of_all}"
     if result["outlier_rows"]:
         yield f"  {_outlier_text(result['outlier_rows'])}"
 

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from ..estimator.schema import Schema
-from .encode import Rows, encode
+from .encode import Rows, encode, use_gaps
 from .formats import TableError, check_names, column_types, count_rows, frames
 
 
@@ -45,8 +45,8 @@ def read(
     x, y, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
     if len(x) == 0:
         raise TableError(
-            f"{path} must hold rows without gaps, got none: all {count} were dropped; try "
-            "--missing impute, or --exclude for the columns that are mostly empty."
+            f"{path} must hold rows without gaps, got none: all {count} were dropped; "
+            f"{use_gaps(schema)}, or leave out columns that are mostly empty with --exclude."
         )
     return Rows(x, y, numbers, np.ones(len(x), bool), pl.DataFrame())
 

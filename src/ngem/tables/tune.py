@@ -1,4 +1,4 @@
-"""A search for components, width and learning rate by validation likelihood, within a budget."""
+"""A search for settings of a model by validation likelihood, within a budget."""
 
 import re
 import time
@@ -7,23 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..estimator.regressor import MDNRegressor
-from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import FitError, Progress
+from .kinds import Estimator
+from .spaces import Space
 
-#: Values to sample from. The learning rate is an argument of the compiled program. Every other
-#: combination compiles a program of its own, so there are few of them.
-COMPONENTS = (1, 2, 3, 5, 8, 12)
-WIDTHS = (32, 64, 128, 256)
-RATE_FACTORS = (0.2, 3.0)
-
-#: Fraction of the epochs that every trial may run, and complete trials needed to judge others.
+#: Fraction of the steps that every trial may run, and complete trials needed to judge others.
 _GRACE, _ENOUGH = 0.25, 2
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 #: Takes settings and callbacks; returns a fitted estimator and its NLL on validation rows.
-Fit = Callable[[dict[str, Any], list[Callable]], tuple[MDNRegressor, float]]
+Fit = Callable[[dict[str, Any], list[Callable]], tuple[Estimator, float]]
 
 
 class Budget(NamedTuple):
@@ -53,10 +47,10 @@ class Trial(NamedTuple):
         number: Number of the trial, from 1.
         settings: Parameters of the estimator.
         nll: NLL of the validation rows in standardized units: that of the model, or of a stopped
-            trial the best of its epochs.
+            trial the best of its steps.
         ended: "complete", "hopeless", "out of time" or "diverged".
-        curve: Best validation NLL so far, after each epoch that ran.
-        max_epochs: Largest possible number of epochs.
+        curve: Best validation NLL so far, after each epoch or round that ran.
+        max_steps: Largest possible number of them.
     """
 
     number: int
@@ -64,7 +58,7 @@ class Trial(NamedTuple):
     nll: float
     ended: str
     curve: np.ndarray
-    max_epochs: int
+    max_steps: int
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is written as JSON."""
@@ -90,29 +84,32 @@ def search(
     fit: Fit,
     budget: Budget,
     *,
+    space: Space,
     seed: int,
     report: Callable[[Trial, Trial], Any],
-) -> tuple[MDNRegressor, list[Trial]]:
+) -> tuple[Estimator, list[Trial]]:
     """Return the best estimator and all trials.
 
     The first trial has the default settings and always runs to its end. So there is always a
     model, and it is no worse than the defaults on the validation rows. A later trial is stopped as
-    hopeless if, after a quarter of its epochs, its best NLL is above the median of the complete
-    trials at the same epoch.
+    hopeless if, after a quarter of its steps, its best NLL is above the median of the complete
+    trials at the same point.
 
     Args:
-        fit: Fits one network; see `Fit`.
+        fit: Fits one member; see `Fit`.
         budget: When to stop.
+        space: What to choose.
         seed: Seed of the settings to try.
         report: Called after each trial with this trial and the best one so far.
     """
     rng, started = np.random.default_rng(seed), time.perf_counter()
     trials: list[Trial] = []
-    best: tuple[MDNRegressor, Trial] | None = None
+    best: tuple[Estimator, Trial] | None = None
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
-        settings = _sample_settings(rng, first=not trials)
+        settings = space.sample(rng if trials else None)
         deadline = started + budget.seconds if budget.seconds and best else None
-        estimator, trial = _run(fit, len(trials) + 1, settings, _Watch(trials, deadline))
+        watch = _Watch(trials, deadline, settings["learning_rate"] if space.by_rate else None)
+        estimator, trial = _run(fit, len(trials) + 1, settings, watch)
         trials.append(trial)
         if estimator is not None and (best is None or trial.nll < best[1].nll):
             best = estimator, trial
@@ -125,23 +122,6 @@ def search(
     return best[0], trials
 
 
-def _sample_settings(rng: np.random.Generator, *, first: bool) -> dict[str, Any]:
-    rate, default = DEFAULT_LEARNING_RATES["adam"], MDNRegressor()
-    if first:
-        return {
-            "n_components": default.n_components,
-            "hidden_sizes": default.hidden_sizes,
-            "learning_rate": rate,
-        }
-    width = int(rng.choice(WIDTHS))
-    low, high = np.log(RATE_FACTORS)
-    return {
-        "n_components": int(rng.choice(COMPONENTS)),
-        "hidden_sizes": (width, width),
-        "learning_rate": float(rate * np.exp(rng.uniform(low, high))),
-    }
-
-
 class _Stopped(Exception):
     """Raised by a callback to end a fit."""
 
@@ -149,17 +129,18 @@ class _Stopped(Exception):
 class _Watch:
     """A callback that records a trial and stops it if it is hopeless or out of time."""
 
-    def __init__(self, trials: Sequence[Trial], deadline: float | None) -> None:
+    def __init__(self, trials: Sequence[Trial], deadline: float | None, rate: float | None) -> None:
         self._rivals = [trial for trial in trials if trial.ended == "complete"]
         self._deadline = deadline
+        self._rate = rate
         self.curve: list[float] = []
-        self.max_epochs = 0
+        self.max_steps = 0
 
     def __call__(self, progress: Progress) -> None:
         lowest = self.curve[-1] if self.curve else np.inf
         # Not `best_nll`, which is the best of all epochs that the loop ran in one chunk.
         self.curve.append(float(np.fmin(lowest, progress.validation_nll)))
-        self.max_epochs = progress.max_epochs
+        self.max_steps = progress.max_epochs
         if self._deadline is not None and time.perf_counter() > self._deadline:
             raise _Stopped("out of time")
         if self._is_hopeless():
@@ -169,11 +150,24 @@ class _Watch:
         return self  # cloning an estimator copies its callbacks; the search reads this one
 
     def _is_hopeless(self) -> bool:
-        epoch = len(self.curve)
-        if len(self._rivals) < _ENOUGH or epoch < _GRACE * self.max_epochs:
+        if len(self._rivals) < _ENOUGH:
             return False
-        at_epoch = [trial.curve[min(epoch, len(trial.curve)) - 1] for trial in self._rivals]
-        return self.curve[-1] > float(np.median(at_epoch))
+        # How many steps of each rival equal one of this trial. Boosting stops long before its
+        # largest number of rounds, so the longest rival says how long this trial may take.
+        ratios = [self._ratio(trial) for trial in self._rivals]
+        lengths = [len(trial.curve) for trial in self._rivals]
+        length = self.max_steps if self._rate is None else max(np.divide(lengths, ratios))
+        if len(self.curve) < _GRACE * length:
+            return False
+        steps = np.maximum(np.round(len(self.curve) * np.array(ratios)).astype(int), 1)
+        reached = [
+            trial.curve[min(step, end) - 1]
+            for trial, step, end in zip(self._rivals, steps, lengths, strict=True)
+        ]
+        return self.curve[-1] > float(np.median(reached))
+
+    def _ratio(self, rival: Trial) -> float:
+        return 1.0 if self._rate is None else self._rate / rival.settings["learning_rate"]
 
 
 def _run(
@@ -181,7 +175,7 @@ def _run(
     number: int,
     settings: dict[str, Any],
     watch: _Watch,
-) -> tuple[MDNRegressor | None, Trial]:
+) -> tuple[Estimator | None, Trial]:
     estimator, nll, ended = None, np.nan, "complete"
     try:
         estimator, nll = fit(settings, [watch])
@@ -191,4 +185,4 @@ def _run(
         ended = "diverged"
     if estimator is None:
         nll = watch.curve[-1] if watch.curve else np.inf
-    return estimator, Trial(number, settings, nll, ended, np.array(watch.curve), watch.max_epochs)
+    return estimator, Trial(number, settings, nll, ended, np.array(watch.curve), watch.max_steps)

@@ -3,10 +3,17 @@
 import csv
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .state import Progress
+
+
+def close(callbacks: Iterable[Any]) -> None:
+    """Close the callbacks that can be closed; a clone's are copies that nobody else can close."""
+    for callback in callbacks:
+        getattr(callback, "close", lambda: None)()
 
 
 class ProgressBar:

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from ... import plotting
-from ...estimator.regressor import MDNRegressor
 from ...estimator.schema import Column, Schema
-from ..encode import Rows
+from ..encode import Rows, category_codes, category_features
+from ..kinds import Estimator
 from .pictures import Picture, picture
 
 #: Rows that a picture shows at most.
@@ -32,7 +32,7 @@ class Slider(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A value of a column: as text, as inputs of the network, and which rows are close to it."""
+    """A value of a column: as text, as features of the model, and which rows are close to it."""
 
     label: str
     inputs: np.ndarray
@@ -40,7 +40,7 @@ class _Value(NamedTuple):
 
 
 def density_sliders(
-    model: MDNRegressor, rows: Rows, schema: Schema, importance: Mapping[str, float], target: int
+    model: Estimator, rows: Rows, schema: Schema, importance: Mapping[str, float], target: int
 ) -> list[Slider]:
     """Return the density of a target along the most informative number, with sliders for others.
 
@@ -67,14 +67,17 @@ def density_sliders(
 
 
 def typical_row(rows: Rows, schema: Schema) -> np.ndarray:
-    """Return the inputs of a row of medians and most common categories."""
-    row = np.nanmedian(rows.x, axis=0)
+    """Return the features of a row of medians and most common categories."""
+    known = [column[~np.isnan(column)] for column in rows.x.T]
+    row = np.array([np.median(values) if len(values) else np.nan for values in known])
     for column in schema.features:
         inputs = schema.places[column.name]
         if column.kind == "boolean":
             row[inputs] = np.round(row[inputs])
         elif column.kind == "category":
-            row[inputs] = np.eye(len(inputs))[np.argmax(rows.x[:, inputs].sum(axis=0))]
+            common = _common_codes(rows, schema, column)
+            if len(common):
+                row[inputs] = category_features(common[0], schema, column)
     return row
 
 
@@ -88,16 +91,17 @@ def _most_informative_number(
 
 def _values(rows: Rows, schema: Schema, column: Column) -> list[_Value]:
     """Return the values of a column at which the density is drawn."""
-    inputs = rows.x[:, schema.places[column.name]]
     if column.kind == "category":
-        common = np.argsort(-inputs.sum(axis=0), kind="stable")[: len(_LEVELS)]
-        one_hot = np.eye(inputs.shape[1])
+        codes = category_codes(rows.x, schema, column)
         return [
-            _Value(f"{column.name} = {column.categories[k]}", one_hot[k], inputs[:, k] == 1)
-            for k in common
-            if inputs[:, k].any()
+            _Value(
+                f"{column.name} = {column.categories[code]}",
+                category_features(code, schema, column),
+                codes == code,
+            )
+            for code in _common_codes(rows, schema, column)[: len(_LEVELS)]
         ]
-    inputs = inputs[:, 0]
+    inputs = rows.x[:, schema.places[column.name][0]]
     if column.kind == "boolean":
         return [
             _Value(f"{column.name} = {label}", np.array([value]), inputs == value)
@@ -113,6 +117,14 @@ def _values(rows: Rows, schema: Schema, column: Column) -> list[_Value]:
     ]
 
 
+def _common_codes(rows: Rows, schema: Schema, column: Column) -> list[int]:
+    """Return the categories that some row has, the most common first."""
+    codes = category_codes(rows.x, schema, column)
+    counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
+    common = np.argsort(-counts, kind="stable")
+    return common[counts[common] > 0].tolist()
+
+
 def _range(values: np.ndarray) -> tuple[float, float] | None:
     """Return the range of a column without its outermost values, or None if it is constant."""
     known = values[np.isfinite(values)]
@@ -123,7 +135,7 @@ def _range(values: np.ndarray) -> tuple[float, float] | None:
 
 
 def _density(
-    model: MDNRegressor,
+    model: Estimator,
     rows: Rows,
     schema: Schema,
     target: int,

@@ -10,10 +10,10 @@ import jinja2
 import numpy as np
 
 from ... import __version__
-from ...estimator.regressor import MDNRegressor
 from ...estimator.schema import Schema
 from .. import scores as table_scores
-from ..encode import Rows
+from ..encode import Rows, category_codes
+from ..kinds import Estimator, kind_of
 from ..scores import RowScores, score_rows
 from . import pictures
 from .densities import MOST_ROWS, density_sliders
@@ -23,7 +23,7 @@ from .pictures import Picture
 _LEAST_LIKELY = 8
 
 
-def make_report(model: MDNRegressor, rows: Rows, schema: Schema, *, title: str) -> str:
+def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> str:
     """Return the page.
 
     Args:
@@ -34,6 +34,7 @@ def make_report(model: MDNRegressor, rows: Rows, schema: Schema, *, title: str) 
     """
     scores = score_rows(model.model_, rows.x, rows.y)
     importance = importances(model, rows, schema)
+    kind = kind_of(model)
     weights = np.asarray(model.model_.mixture(rows.x[_shown(rows)]).weights)
     return _template().render(
         title=title,
@@ -45,15 +46,16 @@ def make_report(model: MDNRegressor, rows: Rows, schema: Schema, *, title: str) 
             _target(model, rows, schema, scores, importance, target)
             for target in range(len(schema.targets))
         ],
-        weights=pictures.component_weights(model.model_.network, weights),
+        weights=pictures.component_weights(model.model_.network, weights, kind.member),
         least_likely=_least_likely(rows, schema, scores),
         command=schema.command,
         settings=json.dumps(_settings(model), indent=1),
         version=__version__,
+        member=kind.member,
     )
 
 
-def importances(model: MDNRegressor, rows: Rows, schema: Schema) -> dict[str, float]:
+def importances(model: Estimator, rows: Rows, schema: Schema) -> dict[str, float]:
     """Return how much the NLL rises if a column's values are shuffled, largest first."""
     shown = _shown(rows)
     x, y = rows.x[shown], rows.y[shown]
@@ -82,7 +84,7 @@ def _shown(rows: Rows) -> np.ndarray:
 
 
 def _target(
-    model: MDNRegressor,
+    model: Estimator,
     rows: Rows,
     schema: Schema,
     scores: RowScores,
@@ -106,29 +108,30 @@ def _target(
 
 
 def _uncertainty(
-    model: MDNRegressor, x: np.ndarray, name: str, target: int, median: np.ndarray
+    model: Estimator, x: np.ndarray, name: str, target: int, median: np.ndarray
 ) -> Picture | None:
-    """Return a picture of noise and model, or None if a single network cannot tell them apart."""
+    """Return a picture of noise and model, or None if a single member cannot tell them apart."""
     if model.model_.network.n_members == 1:
         return None
     # Variances need no samples; the entropies, which do, are not shown.
     noise, of_model, _ = model.model_.uncertainty(x, 1, jax.random.key(0))
     outside = model.model_.distance(x) > 0
     stds = np.sqrt(noise[:, target]), np.sqrt(of_model[:, target])
-    return pictures.uncertainty(name, median, *stds, outside)
+    return pictures.uncertainty(name, median, *stds, outside, kind_of(model).member)
 
 
-def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, str]:
+def _summary(model: Estimator, rows: Rows, scores: RowScores) -> dict[str, str]:
     facts = model.diagnostics_
     nll = scores.nll.mean()
     rmse = np.sqrt(np.mean(scores.error**2, axis=0))
     crps = scores.crps.mean(axis=0)
     effective = facts["effective_components"]
+    kind = kind_of(model)
     return {
         "Rows in this report": f"{len(rows.x):,}",
         "Of these, outside the range of the training rows": _outside(model, rows),
         "Training rows": f"{facts['training_rows']:,}",
-        "Networks": pictures.kept_text(model),
+        kind.what.capitalize(): pictures.kept_text(model),
         "NLL, in the units of the targets": f"{nll:.4f} nat",
         "NLL, standardized": f"{nll - facts['nll_offset']:.4f} nat",
         "Root mean squared error of the mean": ", ".join(f"{value:.4g}" for value in rmse),
@@ -137,13 +140,13 @@ def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, st
         "At the fit: gain over one Gaussian": _gain(facts["gain_over_gaussian"]),
         "At the fit: gain over linear least squares": _gain(facts["gain_over_linear"]),
         "At the fit: outlier rows": f"{len(facts['outlier_rows']):,}",
-        "At the fit: effective components of a network": "unknown"
+        f"At the fit: effective components of a {kind.member}": "unknown"
         if effective is None
         else f"{effective:.1f} of {model.n_components}",
     }
 
 
-def _outside(model: MDNRegressor, rows: Rows) -> str:
+def _outside(model: Estimator, rows: Rows) -> str:
     """Return how many rows have a feature outside the range of the training rows."""
     if model.model_.network.guard is None:
         return "unknown"  # to a model of an earlier version
@@ -158,15 +161,15 @@ def _columns(rows: Rows, schema: Schema) -> list[Sequence[str]]:
     """Return a table of the columns: a header, then one line for each feature and target."""
     lines: list[Sequence[str]] = [("column", "smallest", "median", "largest", "missing")]
     for column in schema.features:
-        values = rows.x[:, schema.places[column.name]]
         if column.kind == "category":
-            counts = values.sum(axis=0)
+            codes = category_codes(rows.x, schema, column)
+            counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
             most = f"{column.categories[int(np.argmax(counts))]} (most common)"
-            missing = str(int(len(values) - counts.sum()))
             count = f"{np.count_nonzero(counts)} categories"
-            lines.append((column.name, count, most, "", missing))
+            lines.append((column.name, count, most, "", str(np.sum(codes < 0))))
         else:
-            lines.append((column.name, *_statistics(values[:, 0])))
+            values = rows.x[:, schema.places[column.name][0]]
+            lines.append((column.name, *_statistics(values)))
     for target, name in enumerate(schema.targets):
         lines.append((f"{name} (target)", *_statistics(rows.y[:, target])))
     return lines
@@ -190,7 +193,7 @@ def _least_likely(rows: Rows, schema: Schema, scores: RowScores) -> list[Sequenc
     return lines
 
 
-def _settings(model: MDNRegressor) -> dict[str, Any]:
+def _settings(model: Estimator) -> dict[str, Any]:
     return {
         name: value if isinstance(value, str | int | float | bool | None) else repr(value)
         for name, value in model.get_params(deep=False).items()

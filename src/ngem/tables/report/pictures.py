@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import plotting
-from ...estimator.regressor import MDNRegressor
 from ...nn import WIDTHS, Predictor
+from ..kinds import Estimator, kind_of
 
 _BLUE, _GREEN, _RED, _YELLOW = "#4477aa", "#228833", "#cc3311", "#ddaa33"
 
@@ -34,13 +34,14 @@ def picture(
     return Picture(title, alt, light, dark)
 
 
-def convergence(model: MDNRegressor) -> Picture:
-    """Return the NLL of training and held-out rows over the epochs, a thin line for each member."""
+def convergence(model: Estimator) -> Picture:
+    """Return the NLL of training and held-out rows over the steps, a thin line for each member."""
     offset = model.diagnostics_["nll_offset"]
     train = np.asarray(model.history_["train_nll"]) + offset
     validation = np.asarray(model.history_["validation_nll"]) + offset
     has_validation = bool(np.any(np.isfinite(validation)))
-    kept = model.best_epoch_
+    kind = kind_of(model)
+    kept = kind.best(model)
 
     def draw(ax: Any) -> None:
         thin = {"lw": 1.5 if len(train) == 1 else 0.7}
@@ -52,23 +53,23 @@ def convergence(model: MDNRegressor) -> Picture:
         values = np.concatenate([train, validation], axis=None)
         values = values[np.isfinite(values)]
         low, high = values.min(), np.quantile(values, 0.98)
-        ax.set(xlabel="epoch", ylabel="negative log-likelihood (nat)")
+        ax.set(xlabel=kind.step, ylabel="negative log-likelihood (nat)")
         ax.set_ylim(low - 0.05 * (high - low) - 1e-6, high + 0.05 * (high - low) + 1e-6)
         ax.legend()
 
     alt = (
-        f"Negative log-likelihood over {train.shape[1]} epochs, {kept_text(model)}. It can be "
-        "negative: it is minus a log density."
+        f"Negative log-likelihood over {model.n_iter_:,} {kind.step}s, {kept_text(model)}. It can "
+        "be negative: it is minus a log density."
     )
     return picture("Convergence", alt, draw)
 
 
-def kept_text(model: MDNRegressor) -> str:
-    """Return how many networks there are, and at which epochs they were kept."""
-    first, last = int(model.best_epoch_.min()) + 1, int(model.best_epoch_.max()) + 1
-    number = len(model.best_epoch_)
-    networks = f"{number} networks" if number > 1 else "1 network"
-    return f"{networks}, kept at epoch{f' {first}' if first == last else f's {first} to {last}'}"
+def kept_text(model: Estimator) -> str:
+    """Return how many members there are, and which epochs or rounds were kept."""
+    kind = kind_of(model)
+    steps = kind.steps(model)
+    members = f"{len(steps)} {kind.member}{'s' if len(steps) > 1 else ''}"
+    return f"{members}, {kind.kept_text(steps)}"
 
 
 def _lines(ax: Any, curves: np.ndarray, *, label: str, **style: Any) -> None:
@@ -92,17 +93,17 @@ def importance_bars(importance: dict[str, float]) -> Picture:
     return picture("Importance of columns", alt, draw, (6.0, 0.9 + 0.28 * len(columns)))
 
 
-def component_weights(network: Predictor, weights: np.ndarray) -> Picture:
-    """Return where the weight of the mixtures is, (rows, components of all networks and guard).
+def component_weights(network: Predictor, weights: np.ndarray, member: str) -> Picture:
+    """Return where the weight of the mixtures is, (rows, components of all members and guard).
 
-    Components of different networks have nothing in common but their rank. So the weights are those
-    of the heaviest component of a network, of the next one and so on, summed over the networks.
+    Components of different members have nothing in common but their rank. So the weights are those
+    of the heaviest component of a member, of the next one and so on, summed over the members.
     """
     own = network.members.n_components
-    of_networks = weights[:, : network.n_members * own].reshape(-1, network.n_members, own)
-    ranked = np.sum(-np.sort(-of_networks, axis=-1), axis=1)
+    of_members = weights[:, : network.n_members * own].reshape(-1, network.n_members, own)
+    ranked = np.sum(-np.sort(-of_members, axis=-1), axis=1)
     ranks = [f"component {rank + 1}" for rank in range(own)]
-    # After those of the networks come the weights of the guard, if there is one.
+    # After those of the members come the weights of the guard, if there is one.
     kinds = ["linear model", *(f"wide, {width:g} std" for width in WIDTHS)]
     of_guard = weights[:, network.n_members * own :]
     values = np.concatenate([ranked, of_guard], axis=1)
@@ -120,14 +121,19 @@ def component_weights(network: Predictor, weights: np.ndarray) -> Picture:
         ax.grid(axis="y", visible=False)
 
     alt = (
-        "Mean weights of the components of a network, heaviest first, and of the simple densities "
-        f"beside the networks: {', '.join(names)}."
+        f"Mean weights of the components of a {member}, heaviest first, and of the simple "
+        f"densities beside the {member}s: {', '.join(names)}."
     )
     return picture("Weights of the components", alt, draw, (6.0, 0.9 + 0.28 * len(names)))
 
 
 def uncertainty(
-    name: str, median: np.ndarray, noise: np.ndarray, model: np.ndarray, outside: np.ndarray
+    name: str,
+    median: np.ndarray,
+    noise: np.ndarray,
+    model: np.ndarray,
+    outside: np.ndarray,
+    member: str,
 ) -> Picture:
     """Return the standard deviations of noise and model of a target, by predicted median."""
     ranks = np.argsort(np.argsort(median))
@@ -139,7 +145,7 @@ def uncertainty(
     alt = (
         f"For {len(ranks)} rows, sorted by predicted median, two standard deviations of {name}: "
         f"the noise, which more data would not remove, {np.mean(noise):.3g} on average, and the "
-        f"disagreement of the networks, which more data would remove, {np.mean(model):.3g} on "
+        f"disagreement of the {member}s, which more data would remove, {np.mean(model):.3g} on "
         f"average. {int(outside.sum())} rows have a feature outside the range of the training rows."
     )
     return picture(f"Uncertainty of {name}: noise and model", alt, draw)
