@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Results:
             "versions": {"ngem": __version__, "jax": jax.__version__},
         }
         self.runs: list[dict[str, Any]] = []
+        self._derived: list[Run] = []
         if path.exists():
             saved = json.loads(path.read_text())
             if any(saved.get(key) != self._head[key] for key in ("budget", "settings")):
@@ -53,6 +54,22 @@ class Results:
             lines = ",\n".join(json.dumps(run) for run in self.runs)
             head = json.dumps(self._head, indent=1).removesuffix("\n}")
             _files.replace(self.path, f'{head},\n "runs": [\n{lines}\n]}}\n'.encode())
+
+    def derive(self, rule: Callable[[Sequence[Run]], list[Run]], keys: Collection[str]) -> None:
+        """Add runs that follow from the others, such as the best of some; the file has none.
+
+        Args:
+            rule: From all runs to further ones.
+            keys: Names of what a unit is about.
+        """
+        every = rule([{**run["unit"], **run["result"]} for run in self.runs])
+        self._derived = [
+            {
+                "unit": {key: run[key] for key in run if key in keys},
+                "result": {key: run[key] for key in run if key not in keys},
+            }
+            for run in every
+        ]
 
     def select(self, **where: Any) -> list[Run]:
         """Return the runs whose unit has these values, in the order of seeds."""
@@ -82,7 +99,7 @@ class Results:
     def _chosen(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
         chosen = [
             run
-            for run in self.runs
+            for run in [*self.runs, *self._derived]
             if all(run["unit"].get(key) == value for key, value in where.items())
         ]
         return sorted(chosen, key=lambda run: run["unit"].get("seed", 0))
