@@ -61,13 +61,22 @@ class Settings:
 
 
 def units(settings: Settings) -> list[Unit]:
-    """Return one unit for each set, split, curvature and K; all sets of a split come first."""
+    """Return one unit for each set, split, curvature and K.
+
+    First numbers of components come first, then first splits: an interrupted study has all sets.
+    """
+    sets = settings.datasets
     return [
-        {"dataset": name, "curvature": curvature, "components": count, "seed": seed}
-        for seed in range(max(one["splits"] for one in settings.datasets.values()))
-        for name, one in settings.datasets.items()
-        if seed < one["splits"]
-        for count in one["components"]
+        {
+            "dataset": name,
+            "curvature": curvature,
+            "components": one["components"][rank],
+            "seed": seed,
+        }
+        for rank in range(max(len(one["components"]) for one in sets.values()))
+        for seed in range(max(one["splits"] for one in sets.values()))
+        for name, one in sets.items()
+        if seed < one["splits"] and rank < len(one["components"])
         for curvature in settings.curvatures
     ]
 
