@@ -62,6 +62,7 @@ def test_imports_point_down(path, parts):
         ("sklearn", {"ensemble", "estimator", "nn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"_files"}),
+        ("lightgbm", {"boosting"}),
         ("torch", {"bench", "torch"}),
         ("tensorboardX", {"training"}),
         ("pooch", {"datasets"}),

@@ -12,6 +12,7 @@ _HOMES = {
     "MDNRegressor": "estimator.regressor",
     "MixtureBoostingRegressor": "estimator.boosting_regressor",
     "ConformalRegressor": "estimator.conformal",
+    "load": "estimator.loading",
     "nll_scorer": "estimator.scorers",
     "crps_scorer": "estimator.scorers",
     "energy_scorer": "estimator.scorers",
@@ -27,6 +28,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from .estimator.boosting_regressor import MixtureBoostingRegressor as MixtureBoostingRegressor
     from .estimator.conformal import ConformalRegressor as ConformalRegressor
+    from .estimator.loading import load as load
     from .estimator.regressor import MDNRegressor as MDNRegressor
     from .estimator.scorers import crps_scorer as crps_scorer
     from .estimator.scorers import energy_scorer as energy_scorer
@@ -51,6 +53,7 @@ __all__ = [
     "energy_scorer",
     "gaussian_mixture",
     "get_objective",
+    "load",
     "ngem_loss",
     "nll_loss",
     "nll_scorer",

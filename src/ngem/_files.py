@@ -17,6 +17,9 @@ import numpy as np
 
 _KEY = "ngem"
 
+#: Bytes of a header at most, as in safetensors.
+_LARGEST_HEADER = 100_000_000
+
 
 class FileError(ValueError):
     """A file that is damaged or not of the expected kind."""
@@ -92,6 +95,18 @@ def read(
             "edited; restore it from a copy or train again."
         )
     return arrays, header
+
+
+def read_kind(path: str | os.PathLike) -> str | None:
+    """Return the kind that a file claims to be, or None if it claims nothing that can be read."""
+    with Path(path).open("rb") as file:
+        size = file.read(8)
+        content = size + file.read(min(int.from_bytes(size, "little"), _LARGEST_HEADER))
+    try:
+        kind = json.loads(_metadata(content)[_KEY])["kind"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return kind if isinstance(kind, str) else None
 
 
 def replace(path: str | os.PathLike, content: bytes) -> None:

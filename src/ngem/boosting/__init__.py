@@ -4,9 +4,11 @@ from .curvature import CURVATURES, Curvature, Newton, Outputs, newton, row_newto
 from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lightgbm
 from .predictor import own_guard, tree_predictor
 from .start import marginal_start
+from .trees import DTYPES, Trees, parse_trees
 
 __all__ = [
     "CURVATURES",
+    "DTYPES",
     "Boosted",
     "Curvature",
     "Forest",
@@ -15,11 +17,13 @@ __all__ = [
     "Plan",
     "Rows",
     "TreeSettings",
+    "Trees",
     "boost",
     "import_lightgbm",
     "marginal_start",
     "newton",
     "own_guard",
+    "parse_trees",
     "row_newton",
     "row_nll",
     "tree_predictor",

@@ -7,12 +7,14 @@ the paper, is positive and has a closed form for each row: it is the curvature h
 Arrays have the rows as their last axis. This is LightGBM's own layout, and the fast one for XLA.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..families import AbstractFamily
@@ -53,6 +55,12 @@ class Outputs:
         """Number of raw outputs."""
         return self.head.num_raw
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What each raw output moves: a "weight", a "mean" or a "scale"."""
+        own = self.family.raw_kinds(self.dim)
+        return ("weight",) * self.n_components + own * self.n_components
+
     def losses(self, raw: Raw, y: Float[Array, "dim batch"]) -> Float[Array, " batch"]:
         """Return the negative log-likelihood of each row."""
         return NLL().loss(self.family, *self.head.outputs(raw), y)
@@ -69,10 +77,19 @@ class Curvature:
             one, with gradients divided by their root mean square over the rows.
         damping: Added to each weight or responsibility, so that a component that has lost its
             weight takes steps of a limited size, and to the curvature of the logits.
+        weight_rate: Steps of logits are multiplied by this.
+        scale_rate: Steps of scales are multiplied by this.
     """
 
     name: str = "fisher"
     damping: float = 0.0
+    weight_rate: float = 1.0
+    scale_rate: float = 1.0
+
+    def rates(self, kinds: Sequence[str]) -> Float[np.ndarray, " raw"]:
+        """Return the rate of each raw output, relative to that of means."""
+        rates = {"weight": self.weight_rate, "mean": 1.0, "scale": self.scale_rate}
+        return np.array([rates[kind] for kind in kinds])
 
 
 class Newton(NamedTuple):
@@ -116,7 +133,8 @@ def newton(
     grad, positive = grad * weights[None], positive * weights[None]
     unit = jnp.sum(positive, axis=1, keepdims=True) / total
     unit = jnp.where(unit > 0, unit, 1.0)
-    return Newton(grad / unit, positive / unit, jnp.sum(losses * weights) / total)
+    rates = jnp.asarray(curvature.rates(outputs.kinds), grad.dtype)[:, None]
+    return Newton(grad * (rates / unit), positive / unit, jnp.sum(losses * weights) / total)
 
 
 def row_newton(

@@ -44,6 +44,7 @@ class TreeSettings:
     row_fraction: float = 1.0
     column_fraction: float = 1.0
     max_bins: int = 255
+    extra: tuple = ()
 
     def to_lightgbm(self, num_raw: int, seed: int, threads: int) -> dict[str, Any]:
         """Return LightGBM's parameters; the same trees for any number of threads."""
@@ -61,6 +62,7 @@ class TreeSettings:
             "seed": seed,
             "num_threads": threads,
             **self._of_tables(),
+            **dict(self.extra),
         }
 
     def _of_tables(self) -> dict[str, Any]:
@@ -233,21 +235,28 @@ def boost(
 
     booster = _start_booster(plan, train, held_out, start, seed)
     judge = _Judge(outputs, held_out, start)
-    for number in range(1, plan.max_rounds + 1):
-        is_finished = booster.update(fobj=objective)
+    rounds = 0
+    while rounds < plan.max_rounds and not booster.update(fobj=objective):
+        if not np.isfinite(train_nll[-1]):
+            rounds -= 1  # the last round has gone too far
+            break
+        rounds += 1
         if held_out is not None:
             booster.eval_valid(judge.add)
-        report(number, train_nll[-1], judge.curve[-1], judge.curve[judge.best])
-        waited = number - judge.best
-        if is_finished or (held_out and plan.patience and waited >= plan.patience):
+        report(rounds, train_nll[-1], judge.curve[-1], judge.curve[judge.best])
+        if held_out and plan.patience and rounds - judge.best >= plan.patience:
             break
-    booster.eval_train(lambda raw, data: ("nll", objective(raw, data)[0][0, 0], False))
-    rounds = len(train_nll) - 1
+    if len(train_nll) == rounds:  # unless a round without a split has ended the loop
+        booster.eval_train(lambda raw, data: ("nll", float(objective(raw, data)[0][0, 0]), False))
     best = judge.best if held_out is not None else rounds
-    text = booster.model_to_string(num_iteration=best) if best else None
+    text = booster.model_to_string(num_iteration=best) if best > 0 else None
     curve = judge.curve if held_out is not None else [float("nan")] * (rounds + 1)
     return Boosted(
-        Forest(start, text), np.array(train_nll), np.array(curve), best, judge.log_density
+        Forest(start, text),
+        np.array(train_nll)[: rounds + 1],
+        np.array(curve)[: rounds + 1],
+        max(best, 0),
+        judge.log_density,
     )
 
 

@@ -24,13 +24,13 @@ class Units(NamedTuple):
     Attributes:
         plain: How the columns of numbers become the guard's features.
         columns: These columns.
-        filled: What replaces a missing value of each column; NaN where the trees have seen some.
+        fill: What replaces a missing value of each column; NaN where the trees have seen some.
         targets: Scaling of the targets.
     """
 
     plain: Inputs
     columns: Int[np.ndarray, " number"]
-    filled: Float[np.ndarray, " column"]
+    fill: Float[np.ndarray, " column"]
     targets: Scaling
 
     def of_guard(self, table: Table) -> Table:
@@ -43,7 +43,7 @@ class Units(NamedTuple):
 
     def inputs(self, forests: tuple[Forest, ...]) -> TreeInputs:
         """Return how features become inputs of the predictor."""
-        return TreeInputs(forests, self.plain, self.columns, self.filled)
+        return TreeInputs(forests, self.plain, self.columns, self.fill)
 
 
 def fit_units(seen: Table, categories: Categories) -> Units:
@@ -53,11 +53,11 @@ def fit_units(seen: Table, categories: Categories) -> Units:
     columns = others(len(every), np.array(categories.columns, int))
     columns = columns if len(columns) else every
     plain = fit_inputs(seen.x[:, columns], seen.weights)
-    filled = np.full(len(every), np.nan)
-    filled[columns] = plain.fill
-    filled[columns[plain.flagged]] = np.nan
-    filled[list(categories.columns)] = np.nan
-    return Units(plain, columns, filled, fit_scaling(seen.y, seen.weights))
+    fill = np.full(len(every), np.nan)
+    fill[columns] = plain.fill
+    fill[columns[plain.flagged]] = np.nan
+    fill[list(categories.columns)] = np.nan
+    return Units(plain, columns, fill, fit_scaling(seen.y, seen.weights))
 
 
 class Job(NamedTuple):
@@ -94,7 +94,7 @@ def train_members(job: Job, callback: Callable[[Progress], None] | None) -> list
             with lock:
                 callback(progress)
 
-    threads = cores if n_members == 1 else 1
+    threads = parameters.threads(job.settings, n_members, len(job.table.y))
     runs = [
         partial(_train, job, index, rows, watched, threads, report) for index in range(n_members)
     ]

@@ -19,10 +19,17 @@ from .rules import (
     is_integer,
     number,
     optional,
+    plain_value,
 )
 
 #: Parameters that say how to run rather than what to do. A file never holds them.
 TRANSIENT = {"n_jobs": None, "random_state": None, "verbose": 0}
+
+#: Leaves of a tree at most. LightGBM's SHAP values recurse as deep as a tree may be.
+_MOST_LEAVES = 4096
+
+#: From so many rows on, threads of LightGBM gain more than they cost.
+_MANY_ROWS = 20_000
 
 _FRACTION = (TINY, 1.0, "a number above 0 and at most 1")
 _NOT_NEGATIVE = (0.0, 1e30, "a number of at least 0")
@@ -40,10 +47,14 @@ RULES: dict[str, Rule] = {
     "curvature": choice(CURVATURES),
     "learning_rate": number(*_FRACTION, 0.05),
     "max_rounds": integer(2000),
-    "num_leaves": integer(31, 2),
+    "num_leaves": Rule(
+        lambda v: is_integer(v, 2) and v <= _MOST_LEAVES, f"an integer from 2 to {_MOST_LEAVES}", 31
+    ),
     "min_rows_in_leaf": integer(20),
     "l2": number(*_NOT_NEGATIVE, 1.0),
     "damping": number(*_NOT_NEGATIVE, 1e-3),
+    "weight_rate": number(*_FRACTION, 0.3),
+    "scale_rate": number(*_FRACTION, 0.2),
     "row_fraction": number(*_FRACTION, 0.8),
     "column_fraction": number(*_FRACTION, 0.8),
     "max_bins": Rule(lambda v: is_integer(v, 2) and v <= 65_535, "an integer from 2 to 65535", 255),
@@ -61,10 +72,20 @@ def check(settings: Mapping[str, Any]) -> None:
     check_rules(settings, RULES)
 
 
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as JSON can hold them."""
+    return {name: plain_value(value) for name, value in settings.items() if name not in TRANSIENT}
+
+
 def outputs(settings: Mapping[str, Any], dim: int) -> Outputs:
     """Return what the raw outputs stand for."""
     family = get_family(settings["family"], scale_floor=float(settings["scale_floor"]))
     return Outputs(int(settings["n_components"]), dim, family)
+
+
+def threads(settings: Mapping[str, Any], n_members: int, n_rows: int) -> int:
+    """Return the threads of each member: several only where there is one member of many rows."""
+    return cores(settings) if n_members == 1 and n_rows >= _MANY_ROWS else 1
 
 
 def cores(settings: Mapping[str, Any]) -> int:
@@ -90,7 +111,12 @@ def plan(settings: Mapping[str, Any], dim: int, threads: int) -> Plan:
     """Return how to boost."""
     return Plan(
         outputs(settings, dim),
-        Curvature(settings["curvature"], float(settings["damping"])),
+        Curvature(
+            settings["curvature"],
+            float(settings["damping"]),
+            float(settings["weight_rate"]),
+            float(settings["scale_rate"]),
+        ),
         trees(settings),
         max_rounds=int(settings["max_rounds"]),
         patience=int(settings["patience"]) if settings["early_stopping"] else None,

@@ -1,5 +1,6 @@
 """The estimator on trees: a boosted mixture behind scikit-learn's interface."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils.validation import _num_samples
 from .. import boosting
 from ..training.callbacks import ProgressBar
 from . import boosting_parameters as parameters
+from . import tree_file
 from .boosting_members import Job, fit_units, train_members
 from .categories import Categories, find_categories
 from .member_regressor import MemberRegressor, histories, judge
@@ -44,6 +46,9 @@ class MixtureBoostingRegressor(MemberRegressor):
         l2: Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
         damping: Added to weights or responsibilities in the curvature. It keeps the steps of a
             component small that has lost its weight.
+        weight_rate: Learning rate of the logits, relative to that of the means.
+        scale_rate: Learning rate of the scales, relative to that of the means. Scales overfit
+            first: with equal rates they shrink to the errors of training rows.
         row_fraction: Fraction of the rows that each round sees.
         column_fraction: Fraction of the columns that each tree sees.
         max_bins: Distinct values of a column at most, after binning.
@@ -91,13 +96,15 @@ class MixtureBoostingRegressor(MemberRegressor):
         *,
         n_members: Any = 5,
         family: Any = "gaussian",
-        curvature: Any = "fisher",
+        curvature: Any = "em",
         learning_rate: Any = 0.05,
         max_rounds: Any = 2000,
         num_leaves: Any = 31,
         min_rows_in_leaf: Any = 20,
-        l2: Any = 1.0,
-        damping: Any = 1e-3,
+        l2: Any = 0.0,
+        damping: Any = 0.0,
+        weight_rate: Any = 0.3,
+        scale_rate: Any = 0.2,
         row_fraction: Any = 1.0,
         column_fraction: Any = 1.0,
         max_bins: Any = 255,
@@ -121,6 +128,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.min_rows_in_leaf = min_rows_in_leaf
         self.l2 = l2
         self.damping = damping
+        self.weight_rate = weight_rate
+        self.scale_rate = scale_rate
         self.row_fraction = row_fraction
         self.column_fraction = column_fraction
         self.max_bins = max_bins
@@ -187,6 +196,31 @@ class MixtureBoostingRegressor(MemberRegressor):
                 "validation_nll": histories([member.validation_nll for member in members]),
             },
         )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator to one file that holds no code.
+
+        Its parameters are those of the fit, whatever has been set since. `n_jobs`, `random_state`
+        and `verbose` are not kept.
+        """
+        tree_file.save(path, self._to_saved()._replace(categories=self.categories_))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "MixtureBoostingRegressor":
+        """Return the estimator that `save` wrote.
+
+        Raises:
+            ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
+                Loading an untrusted file can fail, but never runs code from the file.
+        """
+        saved = tree_file.load(path)
+        self = cls._from_saved(saved)
+        self.categories_ = saved.categories
+        return self
+
+    @property
+    def _best(self) -> np.ndarray:
+        return self.best_round_
 
     def _keep_best(self, best: np.ndarray) -> None:
         self.best_round_ = best

@@ -13,6 +13,7 @@ from ..families import AbstractFamily
 from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
 from .members import choose_held_out, others
+from .model_file import Saved
 from .prediction import Model
 from .preprocessing import Table
 from .schema import Schema
@@ -169,6 +170,45 @@ class MemberRegressor(DensityRegressor):
         self.table_ = None
         self._keep_best(best)
         return self
+
+    def _to_saved(self) -> Saved:
+        """Return everything that a model file holds."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return Saved(
+            settings=self._fit_settings,
+            model=self.model_,
+            feature_names=None if names is None else [str(name) for name in names],
+            target_ndim=self.target_ndim_,
+            history=self.history_,
+            best_epochs=self._best,
+            diagnostics=self.diagnostics_,
+            table=self.table_,
+        )
+
+    @classmethod
+    def _from_saved(cls, saved: Saved) -> Self:
+        """Return the estimator that a model file holds."""
+        self = cls(**saved.settings)
+        self.n_features_in_ = len(saved.model.inputs.fill)
+        if saved.feature_names is not None:
+            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        self._keep(
+            saved.model,
+            settings=saved.settings,
+            target_ndim=saved.target_ndim,
+            best=saved.best_epochs,
+            diagnostics=saved.diagnostics,
+            history=saved.history,
+        )
+        self.table_ = saved.table
+        self.folds_ = self.oof_log_prob_ = None
+        return self
+
+    @property
+    @abc.abstractmethod
+    def _best(self) -> np.ndarray:
+        """The epoch or round of each member whose state predicts."""
 
     @abc.abstractmethod
     def _keep_best(self, best: np.ndarray) -> None:

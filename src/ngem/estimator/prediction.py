@@ -22,8 +22,7 @@ from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
 from ..nn import Predictor
-from .preprocessing import Inputs, Scaling
-from .tree_inputs import TreeInputs
+from .preprocessing import Scaling
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
@@ -41,7 +40,7 @@ class Model:
     """
 
     network: Predictor
-    inputs: Inputs | TreeInputs
+    inputs: Any  # `Inputs` of networks, `TreeInputs` of trees
     targets: Scaling
 
     def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:

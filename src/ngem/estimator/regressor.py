@@ -232,19 +232,7 @@ class MDNRegressor(MemberRegressor):
         without a name becomes "unsaved": the loaded estimator predicts, but must be given another
         before it can be fitted again. A user's own `network` is refused.
         """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        saved = model_file.Saved(
-            settings=self._fit_settings,
-            model=self.model_,
-            feature_names=None if names is None else [str(name) for name in names],
-            target_ndim=self.target_ndim_,
-            history=self.history_,
-            best_epochs=self.best_epoch_,
-            diagnostics=self.diagnostics_,
-            table=self.table_,
-        )
-        model_file.save(path, saved)
+        model_file.save(path, self._to_saved())
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MDNRegressor":
@@ -254,22 +242,7 @@ class MDNRegressor(MemberRegressor):
             ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
                 Loading an untrusted file can fail, but never runs code from the file.
         """
-        saved = model_file.load(path)
-        self = cls(**saved.settings)
-        self.n_features_in_ = len(saved.model.inputs.fill)
-        if saved.feature_names is not None:
-            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
-        self._keep(
-            saved.model,
-            settings=saved.settings,
-            target_ndim=saved.target_ndim,
-            best=saved.best_epochs,
-            diagnostics=saved.diagnostics,
-            history=saved.history,
-        )
-        self.table_ = saved.table
-        self.folds_ = self.oof_log_prob_ = None
-        return self
+        return cls._from_saved(model_file.load(path))
 
     @property
     def _takes_gaps(self) -> bool:
@@ -285,6 +258,10 @@ class MDNRegressor(MemberRegressor):
 
         check_is_fitted(self)
         return to_torch(self.model_)
+
+    @property
+    def _best(self) -> np.ndarray:
+        return self.best_epoch_
 
     def _keep_best(self, best: np.ndarray) -> None:
         self.best_epoch_ = best

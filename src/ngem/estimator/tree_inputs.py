@@ -17,18 +17,18 @@ class TreeInputs:
         forests: The trees of each member.
         plain: How the columns of numbers become the guard's features.
         columns: These columns.
-        filled: What replaces a missing value of each column; NaN where the trees have seen some.
+        fill: What replaces a missing value of each column; NaN where the trees have seen some.
     """
 
     forests: tuple[Forest, ...]
     plain: Inputs
     columns: Int[np.ndarray, " number"]
-    filled: Float[np.ndarray, " column"]
+    fill: Float[np.ndarray, " column"]
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of the predictor, in single precision."""
         gaps = np.isnan(x)
         # LightGBM would read a gap as zero in a column that had none.
-        read = np.where(gaps, self.filled.astype(x.dtype), x) if gaps.any() else x
+        read = np.where(gaps, self.fill.astype(x.dtype), x) if gaps.any() else x
         raw = [forest.raw(read) for forest in self.forests]
         return np.concatenate([self.plain.forward(x[:, self.columns]), *raw], axis=1)

@@ -60,6 +60,10 @@ class AbstractFamily(abc.ABC):
     def num_raw(self, dim: int) -> int:
         """Return how many raw outputs describe one component."""
 
+    def raw_kinds(self, dim: int) -> tuple[str, ...]:
+        """Return for each raw output whether it moves the "mean" or the "scale"."""
+        return ("mean",) * dim + ("scale",) * (self.num_raw(dim) - dim)
+
     @abc.abstractmethod
     def constrain(self, raw: Float[Array, "raw *rows"], dim: int) -> Params:
         """Return parameters from unconstrained network outputs."""

@@ -1,0 +1,21 @@
+"""One function that loads whichever estimator a file holds."""
+
+import os
+
+from .. import _files
+from . import model_file, tree_file
+from .boosting_regressor import MixtureBoostingRegressor
+from .regressor import MDNRegressor
+
+_KINDS = {model_file.KIND: MDNRegressor, tree_file.KIND: MixtureBoostingRegressor}
+
+
+def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor:
+    """Return the fitted estimator in a model file, of whichever kind it is.
+
+    Raises:
+        ngem.estimator.model_file.FileError: If the file is damaged or not one of ours. Loading an
+            untrusted file can fail, but never runs code from the file.
+    """
+    # A file of no known kind is refused by the estimator, with its reason.
+    return _KINDS.get(_files.read_kind(path), MDNRegressor).load(path)

@@ -1,0 +1,180 @@
+"""Model files of boosted estimators: trees as arrays, units and parameters, without code."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import _files
+from ..boosting import DTYPES, Forest, Trees, own_guard, parse_trees, tree_predictor
+from . import boosting_parameters as parameters
+from .categories import Categories
+from .file_parts import (
+    COMMON_DIAGNOSTICS,
+    check_best,
+    check_columns,
+    check_diagnostics,
+    common_arrays,
+    is_count,
+    leaves,
+    need,
+    read_guard,
+    read_history,
+    read_inputs,
+    read_parameters,
+    read_scaling,
+    read_table,
+    take,
+)
+from .model_file import Saved
+from .prediction import Model
+from .tree_inputs import TreeInputs
+
+KIND, _VERSION = "ngem.MixtureBoostingRegressor", 1
+
+_HEADER = {
+    "parameters",
+    "feature_names",
+    "n_features",
+    "n_outputs",
+    "target_ndim",
+    "best_rounds",
+    "categories",
+    "diagnostics",
+}
+
+
+def save(path: str | os.PathLike, saved: Saved) -> None:
+    """Write a model file."""
+    header = {
+        "parameters": parameters.plain(saved.settings),
+        "feature_names": saved.feature_names,
+        "n_features": len(saved.model.inputs.fill),
+        "n_outputs": saved.model.network.dim,
+        "target_ndim": saved.target_ndim,
+        "best_rounds": saved.best_epochs.tolist(),
+        "categories": [list(saved.categories.columns), list(map(list, saved.categories.values))],
+        "diagnostics": saved.diagnostics,
+    }
+    if saved.table is not None:
+        header["table"] = saved.table.to_header()
+    _files.write(path, _arrays(saved), header, kind=KIND, version=_VERSION)
+
+
+def load(path: str | os.PathLike) -> Saved:
+    """Return what a model file holds.
+
+    Raises:
+        FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
+            together. No code of the file's is ever run, and LightGBM reads only what was checked.
+    """
+    named, header = _files.read(path, kind=KIND, version=_VERSION)
+    arrays = dict(named)
+    settings = _read_settings(header)
+    _check_header(header, settings, arrays)
+    n_features, dim = header["n_features"], header["n_outputs"]
+    outputs = parameters.outputs(settings, dim)
+    columns = _read_columns(arrays, n_features)
+    plain = read_inputs(arrays, len(columns))
+    fill = take(arrays, "fill", (n_features,), np.float64, finite=False)
+    targets = read_scaling(arrays, "targets", dim)
+    guard = read_guard(arrays, settings["guard"], plain.n_columns, dim)
+    history = read_history(arrays, len(header["best_rounds"]))
+    forests = tuple(
+        _read_forest(arrays, f"forest.{index}", outputs.num_raw, rounds, n_features, settings)
+        for index, rounds in enumerate(header["best_rounds"])
+    )
+    need(not arrays, "no arrays beyond those of the model", sorted(arrays))
+    best = np.array(header["best_rounds"])
+    need(np.all(best < history["train_nll"].shape[1]), "best rounds within the history", best)
+    predictor = tree_predictor(outputs, len(forests), plain.n_columns, guard)
+    return Saved(
+        settings=settings,
+        model=Model(predictor, TreeInputs(forests, plain, columns, fill), targets),
+        feature_names=header["feature_names"],
+        target_ndim=header["target_ndim"],
+        history=history,
+        best_epochs=best,
+        diagnostics=header["diagnostics"],
+        table=read_table(header),
+        categories=_read_categories(header["categories"], n_features),
+    )
+
+
+def _arrays(saved: Saved) -> dict[str, np.ndarray]:
+    inputs = saved.model.inputs
+    guard = own_guard(saved.model.network, inputs.plain.n_columns)
+    arrays = {
+        **common_arrays(inputs.plain, saved.model.targets, saved.history),
+        **{name: np.asarray(leaf) for name, leaf in leaves("guard", guard)},
+        "columns": inputs.columns.astype(np.int64),
+        "fill": inputs.fill,
+    }
+    for index, forest in enumerate(inputs.forests):
+        arrays[f"forest.{index}.start"] = forest.start
+        for name, array in parse_trees(forest.text)._asdict().items():
+            arrays[f"forest.{index}.{name}"] = array
+    return arrays
+
+
+def _read_settings(header: Any) -> dict[str, Any]:
+    saved = read_parameters(header, _HEADER, parameters.RULES, parameters.TRANSIENT)
+    return {**saved, **parameters.TRANSIENT}
+
+
+def _check_header(header: dict, settings: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what cannot be, above all sizes that the file's own arrays do not have."""
+    most = sum(array.size for array in arrays.values())
+    for size in (settings["n_components"], header["n_features"], header["n_outputs"]):
+        need(is_count(size, 1, most), "sizes within those of the arrays", size)
+    check_columns(header)
+    check_best(header["best_rounds"], most)
+    check_diagnostics(header["diagnostics"], COMMON_DIAGNOSTICS)
+
+
+def _read_columns(arrays: dict[str, np.ndarray], n_features: int) -> np.ndarray:
+    columns = arrays.get("columns", np.zeros(0))
+    columns = take(arrays, "columns", columns.shape, np.int64)
+    ordered = columns.ndim == 1 and len(columns) > 0 and np.all(np.diff(columns) > 0)
+    within = ordered and columns[0] >= 0 and columns[-1] < n_features
+    need(within, "columns of numbers in order", columns)
+    return columns
+
+
+def _read_forest(
+    arrays: dict[str, np.ndarray],
+    name: str,
+    num_raw: int,
+    rounds: int,
+    n_features: int,
+    settings: dict[str, Any],
+) -> Forest:
+    """Return the trees of a member; nothing of them reaches LightGBM before it is checked."""
+    start = take(arrays, f"{name}.start", (num_raw,), np.float64)
+    parts = {}
+    for part, dtype in DTYPES.items():
+        shape = arrays.get(f"{name}.{part}", np.zeros(0)).shape
+        parts[part] = take(arrays, f"{name}.{part}", shape, dtype, finite=False)
+        need(parts[part].ndim == 1, f"{name}.{part} of one axis", shape)
+    trees = Trees(**parts)
+    fault = trees.fault(
+        n_trees=rounds * num_raw, n_features=n_features, most_leaves=settings["num_leaves"]
+    )
+    need(fault is None, "whole trees", fault)
+    return Forest(start, trees.to_text(num_raw, n_features) if rounds else None)
+
+
+def _read_categories(saved: Any, n_features: int) -> Categories:
+    is_pair = isinstance(saved, list) and len(saved) == 2
+    need(is_pair and all(isinstance(part, list) for part in saved), "columns of categories", saved)
+    columns, values = saved
+    counted = all(is_count(column, 0, n_features - 1) for column in columns)
+    need(counted and sorted(set(columns)) == columns, "columns of categories in order", columns)
+    need(len(values) == len(columns), "categories of each column", len(values))
+    for kinds in values:
+        known = isinstance(kinds, list) and all(
+            isinstance(kind, str | int | float) for kind in kinds
+        )
+        need(known and len(set(kinds)) == len(kinds), "distinct categories", kinds)
+    return Categories(tuple(columns), tuple(map(tuple, values)))
