@@ -50,13 +50,13 @@ class Settings:
         datasets: UCI sets and generated tasks: "splits", how many splits or draws, and
             "components", numbers of components, each a run of its own.
         curvatures: Learning rates to choose from, by curvature.
-        leaves: Leaves of a tree to choose from.
+        rates: Rates of weights and scales to choose from, relative to that of means.
         parameters: Parameters of the estimator that all runs have.
     """
 
     datasets: dict[str, dict[str, Any]]
     curvatures: dict[str, list[float]]
-    leaves: list[int]
+    rates: list[dict[str, float]]
     parameters: dict[str, Any]
 
 
@@ -85,9 +85,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     """Return every point of the grid, and test scores of the one that held-out rows chose."""
     rows = problem(unit["dataset"], unit["seed"])
     points = [
-        {"learning_rate": rate, "num_leaves": leaves}
-        for rate, leaves in itertools.product(
-            settings.curvatures[unit["curvature"]], settings.leaves
+        {"learning_rate": rate, **others}
+        for rate, others in itertools.product(
+            settings.curvatures[unit["curvature"]], settings.rates
         )
     ]
     models = [

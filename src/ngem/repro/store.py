@@ -40,7 +40,8 @@ class Results:
                     f"{path} must hold runs of the same settings to be continued, got other ones "
                     f"(budget {saved.get('budget')}); choose another directory or delete it."
                 )
-            self.runs = saved["runs"]
+            # What was not installed then may be now.
+            self.runs = [run for run in saved["runs"] if "absent" not in run["result"]]
 
     def has(self, unit: Unit) -> bool:
         """Return whether a run is already there."""
