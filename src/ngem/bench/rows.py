@@ -303,6 +303,53 @@ def _fit_rows() -> list[Row]:
     ]
 
 
+def _tree_rows() -> list[Row]:
+    shape = {"rows": 20_000, "features": 10, "components": 5, "rounds": 5}
+    needs = ("lightgbm", "ngboost")
+    reach = [
+        Row(
+            f"trees/reach/{data}",
+            "time to NGBoost's best validation likelihood (500 rounds, its defaults): theirs / "
+            "one boosted mixture, K = 5, one thread, after compilation",
+            _at_least(20.0),
+            (
+                Side("ngem, trees", "trees:reach", {"data": data}, process="trees", needs=needs),
+                Side(
+                    "ngboost",
+                    "peers:fit_peer",
+                    {"data": data, "peer": "ngboost", "epochs": 500},
+                    process="ngboost",
+                    needs=needs,
+                ),
+            ),
+            kind="reach",
+            repeats=1,
+            data=data,
+            small={"rows": 60, "epochs": 2},
+        )
+        for data in ("power-plant", "protein")
+    ]
+    round_of_trees = Row(
+        "trees/round",
+        "a round of 15 trees, boosted mixture / LightGBM's multiclass objective, 20,000 rows by "
+        "10 columns, one thread",
+        _at_most(1.3),
+        (
+            Side("ngem, a round", "trees:our_round", shape, process="trees", needs=needs[:1]),
+            Side(
+                "lightgbm, a round",
+                "trees:multiclass_round",
+                shape,
+                process="lightgbm",
+                needs=needs[:1],
+            ),
+        ),
+        repeats=5,
+        small={"rows": 200, "features": 2, "components": 2, "rounds": 1},
+    )
+    return [round_of_trees, *reach]
+
+
 def _prediction_rows() -> list[Row]:
     # skpro draws samples row by row, so fewer rows do; its other answers are arrays and need many.
     peers = {
@@ -448,6 +495,7 @@ ROWS: tuple[Row, ...] = (
     *_seed_rows(),
     *_condition_rows(),
     *_fit_rows(),
+    *_tree_rows(),
     *_prediction_rows(),
     *_region_rows(),
     *_start_rows(),

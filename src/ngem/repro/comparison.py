@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .boosting_comparison import curvature_table, peers_table
 from .objective_comparison import objective_table
 from .spec import Spec
 from .statistics import root_rule, scores, standard_error
@@ -185,6 +186,8 @@ def _with_divergence(runs: list[Run], score: str, digits: int) -> str:
 
 
 TABLES: dict[str, Callable[[Spec, Results], Any]] = {
+    "boosting": curvature_table,
+    "boosting_peers": peers_table,
     "fig1": densities_table,
     "objectives": objective_table,
     "pruning": objective_table,

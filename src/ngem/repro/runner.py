@@ -15,8 +15,11 @@ from .spec import Spec, make_settings
 from .store import Results, Unit
 
 #: Modules of this package that make runs. Each has `Settings`, `units(settings)` and
-#: `run(settings, unit)`. One that measures time has `ALONE = True`: its runs are not parallel.
+#: `run(settings, unit)`. One that measures time has `ALONE = True`: its runs are not parallel. One
+#: whose claims are also about the best of several runs has `derived(runs)`.
 EXPERIMENTS = (
+    "boosting_peers",
+    "boosting_study",
     "inverse_mnist",
     "objective_study",
     "one_gaussian",
@@ -63,6 +66,8 @@ def run(
             # An error in a run ends the experiment; runs in progress still finish.
             results.add(futures[future], *future.result())
             report(len(results.runs), len(units))
+    if hasattr(module, "derived"):
+        results.derive(module.derived, results.unit_keys())
     return results
 
 

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Results:
             "versions": {"ngem": __version__, "jax": jax.__version__},
         }
         self.runs: list[dict[str, Any]] = []
+        self._derived: list[Run] = []
         if path.exists():
             saved = json.loads(path.read_text())
             if any(saved.get(key) != self._head[key] for key in ("budget", "settings")):
@@ -39,7 +40,8 @@ class Results:
                     f"{path} must hold runs of the same settings to be continued, got other ones "
                     f"(budget {saved.get('budget')}); choose another directory or delete it."
                 )
-            self.runs = saved["runs"]
+            # What was not installed then may be now.
+            self.runs = [run for run in saved["runs"] if "absent" not in run["result"]]
 
     def has(self, unit: Unit) -> bool:
         """Return whether a run is already there."""
@@ -53,6 +55,22 @@ class Results:
             lines = ",\n".join(json.dumps(run) for run in self.runs)
             head = json.dumps(self._head, indent=1).removesuffix("\n}")
             _files.replace(self.path, f'{head},\n "runs": [\n{lines}\n]}}\n'.encode())
+
+    def derive(self, rule: Callable[[Sequence[Run]], list[Run]], keys: Collection[str]) -> None:
+        """Add runs that follow from the others, such as the best of some; the file has none.
+
+        Args:
+            rule: From all runs to further ones.
+            keys: Names of what a unit is about.
+        """
+        every = rule([{**run["unit"], **run["result"]} for run in self.runs])
+        self._derived = [
+            {
+                "unit": {key: run[key] for key in run if key in keys},
+                "result": {key: run[key] for key in run if key not in keys},
+            }
+            for run in every
+        ]
 
     def select(self, **where: Any) -> list[Run]:
         """Return the runs whose unit has these values, in the order of seeds."""
@@ -82,7 +100,7 @@ class Results:
     def _chosen(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
         chosen = [
             run
-            for run in self.runs
+            for run in [*self.runs, *self._derived]
             if all(run["unit"].get(key) == value for key, value in where.items())
         ]
         return sorted(chosen, key=lambda run: run["unit"].get("seed", 0))

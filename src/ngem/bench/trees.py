@@ -1,0 +1,109 @@
+"""Boosted mixtures: time to a likelihood, and a round beside LightGBM's own multiclass round."""
+
+import contextlib
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+
+from ..boosting import (
+    Curvature,
+    Outputs,
+    Plan,
+    Rows,
+    TreeSettings,
+    boost,
+    import_lightgbm,
+    marginal_start,
+    newton,
+)
+from ..estimator import boosting_parameters as parameters
+from ..estimator.boosting_regressor import MixtureBoostingRegressor
+from ..families import DiagonalGaussian
+from .ours import noise
+from .peers import table
+from .timing import Turn, seconds
+
+
+class _Reached(Exception):
+    """Raised to stop boosting when the goal is reached."""
+
+
+def _default_plan(components: int, rounds: int, threads: int) -> Plan:
+    """Return what the estimator does by default, as a plan of one member."""
+    settings = MixtureBoostingRegressor(components, max_rounds=rounds).get_params(deep=False)
+    return parameters.plan(settings, 1, threads)
+
+
+def reach(*, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
+    """Return a turn that boosts one mixture until its validation NLL reaches `goal`.
+
+    It gives seconds with binning and start, None if the goal was not reached, and the lowest NLL.
+    """
+    task, seeds = table(data, rows), itertools.count()
+    plan = _default_plan(5, epochs or 2000, 1)
+
+    def turn(goal: float) -> tuple[float | None, float]:
+        started, seed = time.perf_counter(), next(seeds)
+        lowest, reached = np.inf, None
+
+        def report(number: int, train_nll: float, validation_nll: float, best: float) -> None:
+            nonlocal lowest, reached
+            lowest = min(lowest, best)
+            if lowest <= goal:
+                reached = time.perf_counter() - started
+                raise _Reached
+
+        train = _binned(plan.trees, task.x, task.y)
+        held_out = _binned(plan.trees, task.x_validation, task.y_validation, train.binned)
+        rng = np.random.default_rng(seed)
+        start = marginal_start(plan.outputs, task.y, train.weights, rng)
+        with contextlib.suppress(_Reached):
+            boost(plan, train, held_out, start, seed, report)
+        return reached, float(lowest)
+
+    return turn
+
+
+def _binned(trees: TreeSettings, x: np.ndarray, y: np.ndarray, like: Any = None) -> Rows:
+    targets = np.ascontiguousarray(y.T.astype(np.float32))
+    return Rows(trees.bin_rows(x, [], 1, like), targets, np.ones(len(y), np.float32))
+
+
+def our_round(*, rows: int, features: int, components: int, rounds: int) -> Turn:
+    """Return a turn of some rounds of a boosted mixture: 3 trees a component, as in a fit."""
+    x, y = noise(rows, features, 1)
+    outputs = Outputs(components, 1, DiagonalGaussian(scale_floor=1e-3))
+    train = _binned(TreeSettings(), x, y)
+    start = marginal_start(outputs, y, train.weights, np.random.default_rng(0))
+    train.binned.set_init_score(np.repeat(start, rows))
+    settings = TreeSettings().to_lightgbm(outputs.num_raw, 0, 1)
+    booster = import_lightgbm().Booster(settings, train.binned)
+
+    def objective(raw: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        single = raw.T.astype(np.float32)
+        step = newton(outputs, Curvature("em"), single, train.y, train.weights)
+        return np.asarray(step.grad).T, np.asarray(step.curvature).T
+
+    return _rounds(lambda: booster.update(fobj=objective), rounds)
+
+
+def multiclass_round(*, rows: int, features: int, components: int, rounds: int) -> Turn:
+    """Return a turn of some rounds of LightGBM's multiclass objective with as many trees."""
+    x, y = noise(rows, features, 1)
+    classes = 3 * components
+    labels = np.argsort(np.argsort(y[:, 0])) * classes // rows
+    settings = TreeSettings().to_lightgbm(classes, 0, 1) | {"objective": "multiclass"}
+    lightgbm = import_lightgbm()
+    booster = lightgbm.Booster(settings, lightgbm.Dataset(x, labels, params=settings))
+    return _rounds(booster.update, rounds)
+
+
+def _rounds(update: Any, rounds: int) -> Turn:
+    def work() -> None:
+        for _ in range(rounds):
+            update()
+
+    update()
+    return lambda: seconds(work) / rounds
