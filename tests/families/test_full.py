@@ -52,23 +52,47 @@ def test_solve_inverts_the_fisher_information_in_three_dimensions():
     np.testing.assert_allclose(identity, np.eye(9), atol=1e-9)
 
 
-@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
-def test_solve_in_coordinates_of_the_log_scale(power):
-    """There the metric is J F J for the diagonal J: its inverse at 1, and symmetric in between."""
-    dim = 3
-    params = random_params(FullGaussian(), dim, KEY)
+def raw_matrix(params, power, coordinates):
+    """Return what gradients of raw outputs are multiplied by, and the slopes of `constrain`."""
+    dim = len(params.mean)
     rows, cols = np.tril_indices(dim)
     diagonal = np.where(rows == cols, np.asarray(params.scale)[rows, cols], 1.0)
     jacobian = np.concatenate([np.ones(dim), diagonal])
-    solved = solve_matrix(params, power, "log_scale")
-    raw = jacobian[:, None] * solved / jacobian  # from gradients of raw outputs to the same
-    np.testing.assert_allclose(raw, raw.T, atol=1e-12)
-    assert np.linalg.eigvalsh(raw).min() > 0
+    return jacobian[:, None] * solve_matrix(params, power, coordinates) / jacobian, jacobian
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_solve_in_coordinates_of_the_log_scale(power):
+    """There the metric is J F J for the diagonal J, and its power is exact at 0 and 1."""
+    params = random_params(FullGaussian(), 3, KEY)
+    raw, jacobian = raw_matrix(params, power, "log_scale")
     if power == 1:
         fisher = dense_fisher(params) * np.outer(jacobian, jacobian)
         np.testing.assert_allclose(raw, np.linalg.inv(fisher), rtol=1e-6, atol=1e-8)
     if power == 0:
+        solved = solve_matrix(params, power, "log_scale")
         np.testing.assert_array_equal(solved, np.eye(len(solved)))
+
+
+@pytest.mark.parametrize("coordinates", ["log_scale", "variance"])
+@pytest.mark.parametrize("width", [0.03, 0.3, 3.0])
+@pytest.mark.parametrize("power", [0.1, 0.5, 1.0])
+def test_no_expected_step_of_raw_outputs_leads_uphill(power, width, coordinates):
+    """Symmetric and positive definite in raw outputs, for narrow correlated components too."""
+    correlation = np.array([[1.0, 0.8, -0.6], [0.8, 1.0, -0.3], [-0.6, -0.3, 1.0]])
+    factor = width * linalg.cholesky(correlation, lower=True)
+    raw, _ = raw_matrix(MeanCholesky(jnp.zeros(3), jnp.asarray(factor)), power, coordinates)
+    np.testing.assert_allclose(raw, raw.T, rtol=1e-9, atol=1e-12)
+    assert np.linalg.eigvalsh(raw).min() > 0
+
+
+def test_a_schedule_that_has_ended_leaves_gradients_as_they_are():
+    params, grad = (random_params(FullGaussian(), 3, jax.random.key(seed)) for seed in (1, 2))
+    for coordinates in COORDINATE_CHOICES:
+        ended = jax.jit(FullGaussian().fisher_solve, static_argnums=3)(
+            params, grad, jnp.zeros(()), coordinates
+        )
+        jax.tree.map(np.testing.assert_array_equal, ended, grad)
 
 
 @pytest.mark.parametrize("coordinates", COORDINATE_CHOICES)

@@ -62,36 +62,12 @@ class FullGaussian(AbstractFamily):
     def fisher_solve(
         self, params: MeanCholesky, grad: MeanCholesky, power: Power, coordinates: str = "scale"
     ) -> MeanCholesky:
-        """Return the gradient preconditioned by F^-power, exactly at power 0 and 1.
-
-        With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean
-        and S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the
-        power acts on S (and on the factor 2) as such and on the correlation by interpolation with
-        the identity: symmetric, positive definite, equivariant to rescaling targets, and equal to
-        F^-power wherever the covariance is diagonal, without an eigendecomposition. In another
-        coordinate of the factor's diagonal, where it changes by J per unit, the metric is J F J,
-        and its inverse's power is taken as J^-power F^-power J^-power.
-        """
-        deviation = jnp.linalg.norm(params.scale, axis=-1)
-        factor = params.scale / deviation[:, None]
-        stretch = power_of(deviation, power)
-        strength = jnp.asarray(power, deviation.dtype)
-        mean = stretch * grad.mean
-        mean = (1 - strength) * mean + strength * (factor @ (factor.T @ mean))
-        halve = jnp.exp2(-strength / 2)
-        plain = jnp.tril(grad.scale)
-        own = jnp.diagonal(params.scale)[:, None]
-        change = own if coordinates == "log_scale" else jnp.maximum(own, 1 / own)
-        scale = plain
-        if coordinates != "scale":
-            scale = _times_diagonal(plain, power_of(change, 1 - power))
-        scale = _times_diagonal(stretch[:, None] * scale, halve)
-        scale = (1 - strength) * scale + strength * _correlated(factor, scale)
-        scale = stretch[:, None] * _times_diagonal(scale, halve)
-        if coordinates != "scale":
-            scale = _times_diagonal(scale, 1 / power_of(change, 1 + power))
-            scale = jnp.where(strength == 0, plain, scale)  # no rounding there
-        return MeanCholesky(stretch * mean, scale)
+        """Return the gradient preconditioned by F^-power, exactly at power 0 and 1."""
+        solve = partial(_fractional_solve, params, power=power, coordinates=coordinates)
+        if isinstance(power, int | float):
+            return solve(grad)
+        # A schedule ends at 0, where the products would be work for nothing: a third of a step.
+        return jax.lax.cond(power == 0, _lower, solve, grad)
 
     def raw_fisher_diagonal(self, params: MeanCholesky) -> Float[Array, " raw"]:
         """Return the diagonal of F in raw outputs.
@@ -181,6 +157,50 @@ def _forward_substitution(
         )
         solved.append((residual[row] - known) / factor[row, row])
     return jnp.stack(solved)
+
+
+def _fractional_solve(
+    params: MeanCholesky, grad: MeanCholesky, power: Power, coordinates: str
+) -> MeanCholesky:
+    """Return the gradient preconditioned by F^-power, exactly at power 0 and 1.
+
+    With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean
+    and S C phi(tril(C^T S g)) for the factor, phi halving the diagonal. Between 0 and 1 the
+    power acts on S (and on the factor 2) as such and on the correlation by interpolation with
+    the identity: symmetric, positive definite, equivariant to rescaling targets, and equal to
+    F^-power wherever the covariance is diagonal, without an eigendecomposition.
+
+    In coordinates of the log scale, a network's raw outputs, the factor's diagonal changes by its
+    own value J per unit: the metric is J F J, and its inverse's power is taken as
+    P = J^-power F^-power J^-power. Those of the variance slow narrow scales down, by a factor A on
+    both sides of P: A P A is symmetric and positive definite in raw outputs too, so that no
+    expected step leads uphill. A factor on one side would lead there, because the metric couples
+    the diagonal to the entries below it.
+    """
+    deviation = jnp.linalg.norm(params.scale, axis=-1)
+    factor = params.scale / deviation[:, None]
+    stretch = power_of(deviation, power)
+    strength = jnp.asarray(power, deviation.dtype)
+    mean = stretch * grad.mean
+    mean = (1 - strength) * mean + strength * (factor @ (factor.T @ mean))
+    halve = jnp.exp2(-strength / 2)
+    plain = jnp.tril(grad.scale)
+    own = jnp.diagonal(params.scale)[:, None]
+    slow = power_of(jnp.minimum(own, 1.0), 2 * power if coordinates == "variance" else 0)
+    scale = plain
+    if coordinates != "scale":
+        scale = _times_diagonal(plain, slow * power_of(own, 1 - power))
+    scale = _times_diagonal(stretch[:, None] * scale, halve)
+    scale = (1 - strength) * scale + strength * _correlated(factor, scale)
+    scale = stretch[:, None] * _times_diagonal(scale, halve)
+    if coordinates != "scale":
+        scale = _times_diagonal(scale, slow / power_of(own, 1 + power))
+        scale = jnp.where(strength == 0, plain, scale)  # no rounding there
+    return MeanCholesky(stretch * mean, scale)
+
+
+def _lower(grad: MeanCholesky) -> MeanCholesky:
+    return MeanCholesky(grad.mean, jnp.tril(grad.scale))
 
 
 def _times_diagonal(

@@ -271,8 +271,9 @@ def _full_fisher_solve(
     With S the standard deviations and L = S C, the inverse metrics are S C C^T S for the mean and
     S C phi(tril(C^T S g)) for the factor, where phi halves the diagonal. Between 0 and 1 the power
     acts on S and on the 2 as it is, and on the correlation by interpolation with the identity. In
-    another coordinate of the factor's diagonal, with derivative J of the diagonal, the power of the
-    inverse metric is taken as J^-power F^-power J^-power.
+    coordinates of the log scale, with the diagonal J of the factor, the power of the inverse metric
+    is taken as P = J^-power F^-power J^-power. In those of the variance it is A P A, where A slows
+    narrow scales down: symmetric and positive definite in raw outputs.
     """
     deviation = torch.linalg.vector_norm(factor, dim=-1, keepdim=True)
     correlation, stretch = factor / deviation, power_of(deviation, power)
@@ -285,10 +286,10 @@ def _full_fisher_solve(
     if coordinates == "scale":
         return mean, outer * _interpolate(correlation, outer * grad_factor, eye, power)
     own = _diagonal(factor).unsqueeze(-1)
-    change = own if coordinates == "log_scale" else torch.maximum(own, 1 / own)
-    scale = grad_factor * (1 + eye * (power_of(change, 1 - power) - 1))
+    slow = power_of(own.clamp(max=1), 2 * power) if coordinates == "variance" else 1
+    scale = grad_factor * (1 + eye * (slow * power_of(own, 1 - power) - 1))
     scale = outer * _interpolate(correlation, outer * scale, eye, power)
-    scale = scale * (1 + eye * (1 / power_of(change, 1 + power) - 1))
+    scale = scale * (1 + eye * (slow / power_of(own, 1 + power) - 1))
     if isinstance(power, Tensor):  # no rounding error at power 0
         scale = torch.where(power == 0, grad_factor, scale)
     return mean, scale
