@@ -99,6 +99,7 @@ def test_every_report_is_listed_on_the_page_of_results():
     assert links.index("fig2") < links.index("fig10")
 
 
+@pytest.mark.slow  # every change runs the README, which has the same fit and the same loops
 def test_the_tour_runs(capsys):
     seeded_torch()
     names = run(DOCS / "index.md", {})
