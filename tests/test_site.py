@@ -147,6 +147,7 @@ def numbers(text, pattern):
     return [float(value) for value in re.findall(pattern, text)]
 
 
+@pytest.mark.slow
 def test_inverse_kinematics(run_script):
     printed = run_script("inverse_kinematics.py", *FEW_EPOCHS)
     mean, one = numbers(printed, r"misses by (\d+\.\d+)")

@@ -556,8 +556,9 @@ def start(script, *paths):
     return process
 
 
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
-    """SIGKILL at random moments, several times in a row, against one run left in peace."""
+@pytest.mark.parametrize("most", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_killed_run_resumes_to_the_same_bits(most, tmp_path):
+    """SIGKILL at random moments, also several in a row, against one run left in peace."""
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(KILLED))
     calm = start(script, tmp_path / "calm.ckpt", tmp_path / "calm.npz")
@@ -573,7 +574,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
             for path in torn:
                 path.unlink()
         process, begun = start(script, *torn), time.monotonic()
-        deadline = begun + (rng.uniform(0.0, 0.8) * duration if kills < 2 else 200)
+        deadline = begun + (rng.uniform(0.0, 0.8) * duration if kills < most else 200)
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         if process.poll() is None:
