@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 # Small factorizations gain nothing from BLAS threads and lose when these compete for cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Byte code is written on first import: pip would compile thousands of files that nobody imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all lint bench docs clean
 
 demo: $(VENV)/.demo
@@ -37,7 +40,7 @@ $(BIN)/python:
 
 # One stamp per extra: .venv/.demo, .venv/.test and so on.
 $(VENV)/.%: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$*]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[$*]"
 	touch $@
 
 clean:

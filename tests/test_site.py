@@ -99,6 +99,7 @@ def test_every_report_is_listed_on_the_page_of_results():
     assert links.index("fig2") < links.index("fig10")
 
 
+@pytest.mark.slow  # every change runs the README, which has the same fit and the same loops
 def test_the_tour_runs(capsys):
     seeded_torch()
     names = run(DOCS / "index.md", {})
@@ -146,6 +147,7 @@ def numbers(text, pattern):
     return [float(value) for value in re.findall(pattern, text)]
 
 
+@pytest.mark.slow
 def test_inverse_kinematics(run_script):
     printed = run_script("inverse_kinematics.py", *FEW_EPOCHS)
     mean, one = numbers(printed, r"misses by (\d+\.\d+)")

@@ -1,5 +1,6 @@
 """An estimator as a PyTorch module and as an ONNX file predicts what it did."""
 
+import functools
 from dataclasses import replace
 
 import equinox as eqx
@@ -28,6 +29,12 @@ FAST = ("defaults", "full covariance", "networks alone", "normalized layers")
 
 #: Weights of networks, linear model and wide densities that let each of them show.
 WEIGHTS = (0.5, 0.3, 0.15, 0.05)
+
+
+@functools.cache
+def case(name):
+    """One of the settings above after a few steps; tests leave the estimator as it is."""
+    return fitted(**SETTINGS[name])
 
 
 def fitted(**settings):
@@ -61,7 +68,7 @@ def with_rows_outside(x, y):
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in SETTINGS],
 )
 def test_the_module_predicts_what_the_estimator_does(name):
-    model, x, y = fitted(**SETTINGS[name])
+    model, x, y = case(name)
     module = model.to_torch()
     assert not module.training
     expected = model.predict_distribution(x)
@@ -79,7 +86,7 @@ def test_the_module_predicts_what_the_estimator_does(name):
 
 
 def test_the_module_can_be_trained_further():
-    model, x, y = fitted()
+    model, x, y = case("defaults")
     x, y = x[:50], y[:50]
     module = model.to_torch().train()
     guard = {name: array.clone() for name, array in module.guard.state_dict().items()}
@@ -95,7 +102,7 @@ def test_the_module_can_be_trained_further():
 
 
 def test_the_module_survives_a_file(tmp_path):
-    model, x, _ = fitted()
+    model, x, _ = case("defaults")
     module, other = model.to_torch(), MDNRegressor.to_torch(fitted(random_state=1)[0])
     torch.save(module.state_dict(), tmp_path / "weights.pt")
     other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
@@ -110,14 +117,17 @@ def test_what_cannot_be_converted_is_refused():
     body = lambda x: jnp.zeros(15, x.dtype) + x.sum()  # noqa: E731
     with pytest.raises(ValueError, match=r"only our own networks.*network=None"):
         fitted(network=body, init="random")[0].to_torch()
-    module = fitted()[0].to_torch()
+    module = case("defaults")[0].to_torch()
     with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
         module(torch.zeros(3))
 
 
-@pytest.mark.parametrize("name", ["defaults", "full covariance"])
+# Every change exports the defaults as well: to ONNX, below.
+@pytest.mark.parametrize(
+    "name", [pytest.param("defaults", marks=pytest.mark.slow), "full covariance"]
+)
 def test_the_module_is_one_graph_for_any_number_of_rows(name):
-    model, x, _ = fitted(**SETTINGS[name])
+    model, x, _ = case(name)
     module, x = model.to_torch(), torch.tensor(x)
     rows = torch.export.Dim("rows")
     program = torch.export.export(module, (x[:7],), dynamic_shapes=({0: rows},))
@@ -141,7 +151,7 @@ def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
         "onnxscript", reason="onnxscript is not installed: pip install 'ngem[onnx]'"
     )
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    model, x, _ = fitted(**SETTINGS[name])
+    model, x, _ = case(name)
     place = tmp_path / "model.onnx"
     torch.onnx.export(
         model.to_torch(),

@@ -29,11 +29,12 @@ def test_committed_reports_follow_from_the_committed_runs(name, request):
     assert (root / name / "report.md").read_text() == report
 
 
-#: What shares runs or programs goes together; the groups take about the same time.
+#: What shares runs or programs goes together. Every change runs the last one, the smallest.
 GROUPS = {
     "examples": "table1 table2 weights fig1 fig2 fig4 fig5 fig6 fig7",
     "images": "table3 table4 table9 fig8 fig9 fig10 objectives pruning",
-    "regression": "table5 table6 uci",
+    "splits": "table6 uci",
+    "regression": "table5",
 }
 
 
@@ -43,7 +44,7 @@ def test_the_groups_hold_every_spec():
 
 @pytest.mark.parametrize(
     "group",
-    ["regression", *(pytest.param(g, marks=pytest.mark.slow) for g in ("examples", "images"))],
+    [pytest.param(g, marks=[pytest.mark.slow] * (g != "regression")) for g in GROUPS],
 )
 def test_smoke_budget(group, tmp_path, data_dir):
     """`ngem reproduce ... --budget smoke`, as a user runs it."""
