@@ -142,29 +142,38 @@ Family = Annotated[
 # Options that only one kind of model has, each in a panel of the help.
 _NETWORK, _TREES = "Only with --model network", "Only with --model trees"
 Hidden = Annotated[
-    str | None, typer.Option(help="Widths of the hidden layers; 128,128 by default.", rich_help_panel=_NETWORK)
+    str | None,
+    typer.Option(help="Widths of the hidden layers; 128,128 by default.", rich_help_panel=_NETWORK),
 ]
 Covariance = Annotated[
     str | None,
-    typer.Option(help="Covariance of a component: diag (the default) or full.", rich_help_panel=_NETWORK),
+    typer.Option(
+        help="Covariance of a component: diag (the default) or full.", rich_help_panel=_NETWORK
+    ),
 ]
 Objective = Annotated[
     str | None,
-    typer.Option(help="ngem (the default), nll or the name of another objective.", rich_help_panel=_NETWORK),
+    typer.Option(
+        help="ngem (the default), nll or the name of another objective.", rich_help_panel=_NETWORK
+    ),
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option(min=1, help="Largest number of epochs; by default 40 to 1,000.", rich_help_panel=_NETWORK),
+    typer.Option(
+        min=1, help="Largest number of epochs; by default 40 to 1,000.", rich_help_panel=_NETWORK
+    ),
 ]
 Rounds = Annotated[
     int | None,
     typer.Option(min=1, help="Largest number of rounds; 2,000 by default.", rich_help_panel=_TREES),
 ]
 Leaves = Annotated[
-    int | None, typer.Option(min=2, help="Leaves of a tree at most; 31 by default.", rich_help_panel=_TREES)
+    int | None,
+    typer.Option(min=2, help="Leaves of a tree at most; 31 by default.", rich_help_panel=_TREES),
 ]
 LeafRows = Annotated[
-    int | None, typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES)
+    int | None,
+    typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the start and the batches.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
