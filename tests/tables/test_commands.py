@@ -496,13 +496,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 
 
 def test_the_page_runs(data_dir, tmp_path, monkeypatch):
-    """With small networks; what does not depend on training is printed as the page shows it."""
+    """With small models; what does not depend on training is printed as the page shows it."""
+    pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     monkeypatch.chdir(tmp_path)
-    exec(re.search(r"```python\n(.*?)```", PAGE, re.S)[1], {})
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
+        exec(block, {})
     shown = re.findall(r"\$ ngem (fit|evaluate|predict) (.*)\n((?:.*\n)*?)```", PAGE)
-    assert [name for name, _, _ in shown] == ["fit", "evaluate", "predict"]
+    assert [name for name, _, _ in shown] == ["fit", "evaluate", "predict", "fit", "evaluate"]
     for name, options, printed in shown:
-        output = succeed(name, *options.split(), *(SMALL if name == "fit" else ())).stdout
+        small = ("--rounds", "3", "-k", "2") if "--model trees" in options else SMALL
+        output = succeed(name, *options.split(), *(small if name == "fit" else ())).stdout
         numbers = re.compile(r"-?\d[\d.,]*(e-\d+)?")
         for line in printed.splitlines():
             fixed = ("Table", "Features", "Targets", "Split", "On", "Predictions", "Model")

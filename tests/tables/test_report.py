@@ -118,7 +118,7 @@ def test_weights_are_those_of_ranks_and_kinds(fitted):
     network = model.model_.network
     weights = np.asarray(model.model_.mixture(rows.x).weights)
     assert weights.shape == (60, 2 * 2 + 3)  # two networks of two components, and the guard
-    alt = pictures.component_weights(network, weights).alt
+    alt = pictures.component_weights(network, weights, "network").alt
     each = weights[:, :4].reshape(60, 2, 2)
     heaviest, other = each.max(axis=-1).sum(axis=1).mean(), each.min(axis=-1).sum(axis=1).mean()
     assert f"component 1: {heaviest:.2g}, component 2: {other:.2g}, linear model: " in alt

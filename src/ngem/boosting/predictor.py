@@ -1,5 +1,7 @@
 """How the raw outputs of trees become densities: by the same predictor as those of networks."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,7 @@ class PickOutputs(eqx.Module):
         num_raw: How many there are.
     """
 
-    offset: Int[Array, ""]
+    offset: Int[Array, "*member"]
     num_raw: int = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " raw"]:
@@ -60,5 +62,5 @@ def _widen(guard: Guard, n_more: int) -> Guard:
     return eqx.tree_at(_by_feature, guard, tuple(map(pad, fills)))
 
 
-def _by_feature(guard: Guard) -> tuple[Array, ...]:
+def _by_feature(guard: Guard) -> tuple[Any, ...]:
     return guard.slope, guard.low, guard.high, guard.unit

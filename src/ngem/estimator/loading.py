@@ -23,4 +23,4 @@ def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor | D
             untrusted file can fail, but never runs code from the file.
     """
     # A file of no known kind is refused by the estimator, with its reason.
-    return _KINDS.get(_files.read_kind(path), MDNRegressor).load(path)
+    return _KINDS.get(_files.read_kind(path) or "", MDNRegressor).load(path)

@@ -187,7 +187,7 @@ class MemberRegressor(DensityRegressor):
         )
 
     @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
+    def _from_saved(cls, saved: Saved) -> Any:
         """Return the estimator that a model file holds."""
         self = cls(**saved.settings)
         self.n_features_in_ = len(saved.model.inputs.fill)

@@ -12,13 +12,14 @@ import numpy as np
 from .. import _files
 from .._console import Output
 from .._errors import check_choice
+from ..estimator.loading import load
 from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
 from .encode import Rows
 from .formats import TableError, check_suffix, column_types, split_names
-from .kinds import Estimator, kind_of, load
+from .kinds import Estimator, kind_of
 from .predictions import prediction_columns, read_wanted
 from .read import batches, read
 from .source import Source

@@ -139,7 +139,3 @@ def get_kind(name: str) -> Kind:
 def kind_of(estimator: Any) -> Kind:
     """Return the kind of an estimator."""
     return next(kind for kind in KINDS.values() if isinstance(estimator, kind.estimator))
-
-
-def load(path):
-    return MDNRegressor.load(path)
