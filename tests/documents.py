@@ -9,7 +9,7 @@ import jax
 import matplotlib as mpl
 import pytest
 
-from ngem.estimator import members, parameters, regressor
+from ngem.estimator import boosting_parameters, member_regressor, members, parameters
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -21,8 +21,8 @@ _USERS = {
     "jax_numpy_dtype_promotion": "standard",
 }
 
-#: Enough epochs to learn something, few enough for a test.
-EPOCHS = 10
+#: Enough epochs, and rounds of trees, to learn something, few enough for a test.
+EPOCHS, ROUNDS = 10, 30
 
 
 def blocks(page):
@@ -40,15 +40,15 @@ def run(page, names):
 
 @contextmanager
 def as_user(monkeypatch, directory) -> Iterator[None]:
-    """Use JAX's own defaults, float32 among them, and few epochs unless the document sets them.
+    """Use JAX's own defaults, float32 among them, and few epochs or rounds of trees.
 
     Two members without a choice of dropout are enough to show what a document shows, and compile
     faster than five.
     """
     monkeypatch.setattr(members, "_DROPOUTS", (0.0,))
-    choose = regressor.choose_held_out
+    choose = member_regressor.choose_held_out
     monkeypatch.setattr(
-        regressor,
+        member_regressor,
         "choose_held_out",
         lambda settings, *args, **rest: choose(
             {**settings, "n_members": min(2, settings["n_members"])}, *args, **rest
@@ -56,6 +56,14 @@ def as_user(monkeypatch, directory) -> Iterator[None]:
     )
     max_epochs = parameters.max_epochs
     monkeypatch.setattr(parameters, "max_epochs", lambda *args: min(EPOCHS, max_epochs(*args)))
+    plan = boosting_parameters.plan
+    monkeypatch.setattr(
+        boosting_parameters,
+        "plan",
+        lambda settings, *args: plan(
+            {**settings, "max_rounds": min(ROUNDS, settings["max_rounds"])}, *args
+        ),
+    )
     monkeypatch.chdir(directory)
     before = {name: getattr(jax.config, name) for name in _USERS}
     _configure(_USERS)  # not contexts: the threads in which members train see this too

@@ -124,6 +124,13 @@ def test_the_guides_run(page, capsys):
         assert re.search(r"^6\.9\d", printed, re.M)
 
 
+def test_the_page_of_boosted_mixtures_runs(capsys):
+    pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    names = run(DOCS / "boosting.md", {})
+    assert np.all(np.isfinite(names["model"].oof_log_prob_))
+    assert "quantiles [[" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_migration_notes_run():
     seeded_torch()

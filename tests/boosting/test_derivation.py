@@ -112,6 +112,16 @@ def test_a_leaf_of_means_with_em_is_an_m_step_and_lowers_the_loss():
     assert losses[1] < losses[0]
 
 
+def test_a_leaf_of_rows_that_differ_never_raises_their_loss_either(rows):
+    raw, y = rows
+    resp = jax.vmap(responsibilities)(raw, y)
+    grad = jax.vmap(jax.grad(nll))(raw, y)[:, K : 2 * K].sum(axis=0)
+    step = -grad / (resp * jnp.exp(-2 * raw[:, 2 * K :])).sum(axis=0)
+    moved = raw.at[:, K : 2 * K].add(step[None])
+    losses = [jax.vmap(nll)(one, y).sum() for one in (raw, moved)]
+    assert losses[1] < losses[0]
+
+
 def test_twice_the_diagonal_bounds_the_curvature_of_the_logits():
     """diag(w) - w w' <= 2 diag(w (1 - w)): steps of all logits at once descend below rate one."""
     rng = np.random.default_rng(3)

@@ -11,11 +11,17 @@ from .. import metrics
 from ..estimator.boosting_regressor import MixtureBoostingRegressor
 from ..estimator.preprocessing import Scaling, fit_scaling
 from .boosted_densities import DENSITIES, Job, fit_quantile, sorted_quantiles
-from .boosting_study import Problem, problem
+from .boosting_study import Problem, held_out_nll, problem, test_scores
 from .store import Unit, rounded
 
 #: Levels of quantile regressions: midpoints of ten equal parts.
 LEVELS = (np.arange(10) + 0.5) / 10
+
+#: LightGBMLSS asks for older versions of what we use, and works with ours.
+_INSTALL = (
+    "pip install 'ngem[peers]', or for LightGBMLSS pip install --no-deps lightgbmlss pyro-ppl "
+    "pyro-api"
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     packages, fit = DENSITIES[library]
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
-        return {"absent": f"{', '.join(missing)} is not installed; try pip install 'ngem[peers]'."}
+        return {"absent": f"{', '.join(missing)} is not installed; try {_INSTALL}."}
     jobs, units_of_y = _jobs(settings, rows, unit["seed"])
     fitted = [fit(job, **method) for job in jobs]
     losses = [
@@ -90,10 +96,14 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 def _run_ours(
     settings: Settings, rows: Problem, seed: int, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return scores of our estimator, which holds out the same fraction, or a fold a member."""
-    models = [
-        MixtureBoostingRegressor(
-            **parameters,
+    """Return scores of our estimator, which holds out the same fraction, or a fold a member.
+
+    One member chooses the size of trees for several.
+    """
+
+    def fit(leaves: int, n_members: int) -> MixtureBoostingRegressor:
+        return MixtureBoostingRegressor(
+            **{**parameters, "n_members": n_members},
             num_leaves=leaves,
             max_rounds=settings.max_rounds,
             patience=settings.patience,
@@ -101,17 +111,17 @@ def _run_ours(
             n_jobs=1,
             random_state=seed,
         ).fit(rows.x, rows.y)
-        for leaves in settings.leaves
-    ]
-    losses = [-float(np.nanmean(model.oof_log_prob_)) for model in models]
+
+    single = [fit(leaves, 1) for leaves in settings.leaves]
+    losses = [held_out_nll(model) for model in single]
     best = int(np.argmin(losses))
-    model = models[best]
+    several = parameters["n_members"] > 1
+    model = fit(settings.leaves[best], parameters["n_members"]) if several else single[best]
     quantiles = model.predict_quantiles(rows.x_test, LEVELS)
     return {
-        "nll": rounded(-_mean(model.log_prob(rows.x_test, rows.y_test))),
-        "crps": rounded(_mean(model.crps(rows.x_test, rows.y_test))),
+        **test_scores(model, rows),
         "quantile_crps": rounded(quantile_crps(quantiles, rows.y_test)),
-        "validation_nll": rounded(losses[best]),
+        "validation_nll": held_out_nll(model),
         "leaves": settings.leaves[best],
     }
 
