@@ -125,7 +125,12 @@ Members = Annotated[
     int, typer.Option(min=1, help="Networks to average; each holds out one fold of the rows.")
 ]
 Family = Annotated[str, typer.Option(help="Components: gaussian, logistic or laplace.")]
-Covariance = Annotated[str, typer.Option(help="Covariance of a component: diag or full.")]
+Covariance = Annotated[
+    str | None,
+    typer.Option(
+        help="Covariance of a component: diag or full; by default it follows targets and rows."
+    ),
+]
 Objective = Annotated[str, typer.Option(help="ngem, nll or the name of another objective.")]
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="Largest number of epochs; by default 40 to 1,000.")
@@ -152,11 +157,17 @@ def fit(
     validation_fraction: Validation = 0.1,
     members: Members = 5,
     components: Annotated[
-        int, typer.Option("--components", "-k", min=1, help="Components of the mixture.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            "--components",
+            "-k",
+            min=1,
+            help="Components of the mixture; by default 5, or more for several targets.",
+        ),
+    ] = None,
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "128,128",
     family: Family = "gaussian",
-    covariance: Covariance = "diag",
+    covariance: Covariance = None,
     objective: Objective = "ngem",
     learning_rate: Annotated[
         float | None, typer.Option(help="Peak learning rate of Adam; 3e-3 by default.")
@@ -308,7 +319,7 @@ def tune(
     validation_fraction: Validation = 0.1,
     members: Members = 5,
     family: Family = "gaussian",
-    covariance: Covariance = "diag",
+    covariance: Covariance = None,
     objective: Objective = "ngem",
     epochs: Epochs = None,
     seed: Seed = 0,
@@ -337,7 +348,7 @@ def tune(
 
 
 def _shared_settings(
-    members: int, family: str, covariance: str, objective: str, epochs: int | None
+    members: int, family: str, covariance: str | None, objective: str, epochs: int | None
 ) -> dict[str, Any]:
     """Return the parameters of the estimator that `fit` and `tune` have in common."""
     return {

@@ -58,8 +58,9 @@ def tune(
     """
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path)
-    _new_estimator(source, settings, output)  # refuses settings that no trial could use
+    new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
     schema, rows, facts = source.load()
+    resolved = parameters.resolve(new.get_params(), len(schema.targets), len(rows.x))
     output.text(messages.table_text(source.path, facts))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
 
@@ -80,6 +81,7 @@ def tune(
     best, trials = tuning.search(
         fit_trial,
         limit,
+        n_components=resolved["n_components"],
         seed=source.seed,
         report=lambda trial, top: output.text(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
@@ -195,7 +197,7 @@ def judge(estimator: MDNRegressor, rows: Rows, targets: Sequence[str]) -> dict[s
         "gain_over_gaussian": facts["gain_over_gaussian"],
         "gain_over_least_squares": facts["gain_over_linear"],
         "outlier_rows": rows.numbers[facts["outlier_rows"]].tolist(),
-        "components": int(estimator.n_components),
+        "components": estimator.n_components_,
         "effective_components": facts["effective_components"],
         "dead_components": facts["dead_components"],
         "epochs": estimator.n_iter_,

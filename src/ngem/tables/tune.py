@@ -13,7 +13,7 @@ from ..training import FitError, Progress
 
 #: Values to sample from. The learning rate is an argument of the compiled program. Every other
 #: combination compiles a program of its own, so there are few of them.
-COMPONENTS = (1, 2, 3, 5, 8, 12)
+COMPONENTS = (1, 2, 3, 5, 8, 12, 20)
 WIDTHS = (32, 64, 128, 256)
 RATE_FACTORS = (0.2, 3.0)
 
@@ -90,6 +90,7 @@ def search(
     fit: Fit,
     budget: Budget,
     *,
+    n_components: int,
     seed: int,
     report: Callable[[Trial, Trial], Any],
 ) -> tuple[MDNRegressor, list[Trial]]:
@@ -103,6 +104,7 @@ def search(
     Args:
         fit: Fits one network; see `Fit`.
         budget: When to stop.
+        n_components: Components by default, those of the first trial.
         seed: Seed of the settings to try.
         report: Called after each trial with this trial and the best one so far.
     """
@@ -110,7 +112,7 @@ def search(
     trials: list[Trial] = []
     best: tuple[MDNRegressor, Trial] | None = None
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
-        settings = _sample_settings(rng, first=not trials)
+        settings = _sample_settings(rng) if trials else _first_settings(n_components)
         deadline = started + budget.seconds if budget.seconds and best else None
         estimator, trial = _run(fit, len(trials) + 1, settings, _Watch(trials, deadline))
         trials.append(trial)
@@ -125,15 +127,16 @@ def search(
     return best[0], trials
 
 
-def _sample_settings(rng: np.random.Generator, *, first: bool) -> dict[str, Any]:
-    rate, default = DEFAULT_LEARNING_RATES["adam"], MDNRegressor()
-    if first:
-        return {
-            "n_components": default.n_components,
-            "hidden_sizes": default.hidden_sizes,
-            "learning_rate": rate,
-        }
-    width = int(rng.choice(WIDTHS))
+def _first_settings(n_components: int) -> dict[str, Any]:
+    return {
+        "n_components": n_components,
+        "hidden_sizes": MDNRegressor().hidden_sizes,
+        "learning_rate": DEFAULT_LEARNING_RATES["adam"],
+    }
+
+
+def _sample_settings(rng: np.random.Generator) -> dict[str, Any]:
+    rate, width = DEFAULT_LEARNING_RATES["adam"], int(rng.choice(WIDTHS))
     low, high = np.log(RATE_FACTORS)
     return {
         "n_components": int(rng.choice(COMPONENTS)),

@@ -139,7 +139,7 @@ def _summary(model: MDNRegressor, rows: Rows, scores: RowScores) -> dict[str, st
         "At the fit: outlier rows": f"{len(facts['outlier_rows']):,}",
         "At the fit: effective components of a network": "unknown"
         if effective is None
-        else f"{effective:.1f} of {model.n_components}",
+        else f"{effective:.1f} of {model.n_components_}",
     }
 
 
