@@ -148,7 +148,8 @@ Hidden = Annotated[
 Covariance = Annotated[
     str | None,
     typer.Option(
-        help="Covariance of a component: diag (the default) or full.", rich_help_panel=_NETWORK
+        help="Covariance of a component: diag or full; by default it follows targets and rows.",
+        rich_help_panel=_NETWORK,
     ),
 ]
 Objective = Annotated[
@@ -199,7 +200,12 @@ def fit(
     members: Members = None,
     components: Annotated[
         int | None,
-        typer.Option("--components", "-k", min=1, help="Components of the mixture; 5 by default."),
+        typer.Option(
+            "--components",
+            "-k",
+            min=1,
+            help="Components of the mixture; by default 5, or more for several targets.",
+        ),
     ] = None,
     family: Family = None,
     learning_rate: Annotated[

@@ -77,6 +77,15 @@ def test_both_ways_of_the_arm_reach_the_same_point():
     assert 0.4 < np.mean(elbow > 0) < 0.6
 
 
+def test_angles_of_a_jointed_arm_reach_its_hand():
+    data = datasets.jointed_arm(500, n_joints=4, noise=0.0, seed=2)
+    reached = np.zeros(500, complex)
+    for joint in range(4):  # a rotation for each joint up to the link
+        reached += 0.75 * np.exp(1j * data.y[:, : joint + 1].sum(axis=1))
+    np.testing.assert_allclose(data.x, np.stack([reached.real, reached.imag], axis=1), atol=1e-12)
+    assert stats.kstest(data.y.ravel(), stats.uniform(-np.pi / 2, np.pi).cdf).pvalue > 1e-3
+
+
 @pytest.mark.parametrize(
     ("make", "per_row"),
     [

@@ -30,7 +30,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ngem import MDNRegressor
-from ngem.estimator import prediction
+from ngem.estimator import parameters, prediction
 from ngem.objectives import NGEM, NLL
 from ngem.training import FitError
 from ngem.training.callbacks import TensorBoardLogger
@@ -173,10 +173,10 @@ def test_text_is_found_in_any_table():
 # Parameters
 
 BAD = {
-    "n_components": [0, -1, 2.5, True, "5", None],
+    "n_components": [0, -1, 2.5, True, "5"],
     "hidden_sizes": [(0,), 128, "128", (1.5,)],
     "activation": ["sigmoid", 3],
-    "covariance": ["spherical", None],
+    "covariance": ["spherical", 3],
     "objective": ["mle", None],
     "power": [-0.1, 2.0, (0.5, 0.0), (0.5, 0.0, 0.0), "half"],
     "optimizer": ["adma", None, ()],
@@ -206,6 +206,28 @@ def test_bad_parameters_are_refused_at_fit(name, value):
     estimator = tiny().set_params(**{name: value})
     with pytest.raises(ValueError, match=rf"{name} must be .*, got .*; for example {name}="):
         estimator.fit(*branches())
+
+
+@pytest.mark.parametrize(
+    ("dim", "n_rows", "changes", "expected"),
+    [
+        (1, 10**6, {}, (5, "diag")),
+        (2, 999, {}, (5, "diag")),
+        (2, 1000, {}, (20, "full")),
+        (16, 1000, {}, (20, "full")),
+        (17, 1000, {}, (20, "diag")),  # a full covariance would need too many outputs
+        (3, 1000, {"family": "laplace"}, (20, "diag")),  # has no full covariance
+        (3, 1000, {"network": len}, (5, "diag")),  # its number of outputs is fixed
+        (3, 1000, {"n_components": 2}, (2, "full")),
+        (3, 1000, {"covariance": "diag"}, (20, "diag")),
+    ],
+)
+def test_components_and_covariance_follow_the_targets(dim, n_rows, changes, expected):
+    settings = MDNRegressor(**changes).get_params()
+    resolved = parameters.resolve(settings, dim, n_rows)
+    assert (resolved["n_components"], resolved["covariance"]) == expected
+    others = set(settings) - {"n_components", "covariance"}
+    assert all(resolved[name] is settings[name] for name in others)
 
 
 def test_parameters_that_need_each_other():
@@ -719,7 +741,21 @@ def test_copies_are_the_same(one, two, tmp_path):
         loaded = MDNRegressor.load(tmp_path / "model")
         assert_same(fitted, loaded, x, y)
         left, right = fitted.get_params(), loaded.get_params()
-        assert {n for n in left if left[n] != right[n]} == {"random_state"}
+        resolved = parameters.resolve(left, fitted.n_outputs_, len(y))  # None is a value in a file
+        assert {n for n in left if resolved[n] != right[n]} == {"random_state"}
+
+
+def test_a_file_holds_what_the_targets_chose(tmp_path):
+    x, y = correlated(1000)
+    model = tiny(n_components=None, max_epochs=1).fit(x, y)
+    assert (model.n_components_, model.covariance_) == (20, "full")
+    assert (model.n_components, model.covariance) == (None, None)
+    model.save(tmp_path / "model")
+    loaded = MDNRegressor.load(tmp_path / "model")
+    for chosen in (loaded.n_components, loaded.n_components_):
+        assert chosen == model.n_components_ == loaded.predict_distribution(x).n_components
+    assert loaded.covariance == loaded.covariance_ == "full"
+    assert np.array_equal(loaded.log_prob(x, y), model.log_prob(x, y))
 
 
 def test_a_file_holds_what_was_fitted(one, tmp_path):
@@ -729,7 +765,8 @@ def test_a_file_holds_what_was_fitted(one, tmp_path):
     changed.save(tmp_path / "model")
     loaded = MDNRegressor.load(tmp_path / "model")
     assert np.array_equal(loaded.predict_quantiles(x, 0.1), one.predict_quantiles(x, 0.1))
-    assert loaded.get_params() == {**one.get_params(), "random_state": None}
+    fitted = parameters.resolve(one.get_params(), dim=1, n_rows=len(x))
+    assert loaded.get_params() == {**fitted, "random_state": None}
 
 
 def test_what_a_file_cannot_hold(tmp_path):

@@ -75,7 +75,6 @@ def test_the_command_names_every_choice(tmp_path):
         "--members": "2",
         "--components": "3",
         "--hidden": "8,4",
-        "--covariance": "diag",
         "--objective": "ngem",
         "--epochs": "7",
         "--seed": "4",

@@ -127,6 +127,22 @@ def two_link_arm(n_points: int = 2000, *, noise: float = 0.05, seed: int = 0) ->
     return Regression(x, y, float(np.mean(np.logaddexp(joint[:, 0], joint[:, 1]))))
 
 
+def jointed_arm(
+    n_points: int = 2000, *, n_joints: int = 6, noise: float = 0.05, seed: int = 0
+) -> Sample:
+    """Return noisy hand positions of an arm in the plane, and the angles of its joints.
+
+    Links have equal lengths, 3 together, and angles are uniform between a quarter turn either way.
+    Two numbers do not determine more than two angles: the answers for one position fill a thin,
+    curved set on which the angles are strongly correlated.
+    """
+    rng = np.random.default_rng(seed)
+    angles = rng.uniform(-np.pi / 2, np.pi / 2, (n_points, n_joints))
+    along = np.cumsum(angles, axis=1)
+    hand = 3 * np.stack([np.cos(along).mean(axis=1), np.sin(along).mean(axis=1)], axis=-1)
+    return Sample(hand + noise * rng.standard_normal(hand.shape), angles)
+
+
 def switching_maps(
     n_points: int = 2000, *, dim: int = 20, noise: float = 0.1, seed: int = 0
 ) -> Regression:

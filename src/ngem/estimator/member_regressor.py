@@ -41,6 +41,11 @@ class MemberRegressor(DensityRegressor):
     oof_log_prob_: np.ndarray | None
 
     @property
+    def n_components_(self) -> int:
+        """Components of the mixture of each member."""
+        return self.model_.network.members.n_components
+
+    @property
     def validation_rows_(self) -> np.ndarray | None:
         """All rows that some member held out, ascending; None in a loaded estimator."""
         return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))

@@ -54,6 +54,17 @@ TRANSIENT = {
 #: Steps without improvement that a fit waits for at least, before it stops.
 _LEAST_STEPS = 300
 
+#: Components by default, of one target and of several.
+_COMPONENTS, _JOINT_COMPONENTS = 5, 20
+
+#: Gaussians of up to this many targets have a full covariance by default. Its outputs grow as the
+#: square of the targets: 152 for each component at 16 of them, against 32 of a diagonal one.
+_FULL_DIM = 16
+
+#: Rows from which several targets get more than one target would. With fewer rows the larger model
+#: learns them by heart: see `benchmarks/several_targets.py`.
+_JOINT_ROWS = 1000
+
 
 def _is_sizes(value: Any) -> bool:
     listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
@@ -73,11 +84,12 @@ def _is_transformation(value: Any) -> bool:
 
 
 RULES: dict[str, Rule] = {
+    "n_components": optional(integer(5)),
     "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
     "activation": choice(ACTIVATIONS),
     "covariance": Rule(
-        lambda v: isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC),
-        f"one of {', '.join(map(repr, COVARIANCE_NAMES))}",
+        lambda v: v is None or (isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC)),
+        f"None or one of {', '.join(map(repr, COVARIANCE_NAMES))}",
         "diag",
     ),
     "objective": choice(OBJECTIVES, AbstractObjective, otherwise=" or an objective"),
@@ -126,7 +138,7 @@ def check(settings: Mapping[str, Any]) -> None:
             FutureWarning,
             stacklevel=3,
         )
-    family(settings)  # refuses a covariance that the family does not have
+    family(resolve(settings, dim=1, n_rows=1))  # refuses a covariance that the family does not have
     if settings["network"] is not None and settings["init"] != "random":
         raise ValueError(
             "init must be 'random' with a network of your own, because nothing tells which of its "
@@ -137,6 +149,22 @@ def check(settings: Mapping[str, Any]) -> None:
             "random_state must be an integer with a checkpoint, so that a resumed run holds out "
             f"the same rows, got {settings['random_state']!r}; for example random_state=0."
         )
+
+
+def resolve(settings: Mapping[str, Any], dim: int, n_rows: int) -> dict[str, Any]:
+    """Return the parameters with components and covariance chosen for so many targets and rows.
+
+    Several targets of many rows get more components and, if Gaussian, a full covariance. A network
+    of the user's own has a fixed number of outputs, so there the choice is that of one target.
+    """
+    is_joint = dim > 1 and n_rows >= _JOINT_ROWS and settings["network"] is None
+    is_full = is_joint and dim <= _FULL_DIM and settings["family"] == "gaussian"
+    chosen = {
+        "n_components": _JOINT_COMPONENTS if is_joint else _COMPONENTS,
+        "covariance": "full" if is_full else "diag",
+    }
+    missing = {name: value for name, value in chosen.items() if settings[name] is None}
+    return {**settings, **missing}
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

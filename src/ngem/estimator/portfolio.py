@@ -39,5 +39,7 @@ def make_kind(name: str, **shared: Any) -> Any:
     """Return a new estimator of a kind; settings that it does not have are left out."""
     kind = KINDS[name]
     known = kind.estimator._get_param_names()
+    # Components of trees have independent targets, and a stack has components of one family.
+    shared = {"covariance": "diag", **shared}
     settings = {key: value for key, value in shared.items() if key in known}
     return kind.estimator(**{**settings, **kind.settings})

@@ -22,7 +22,8 @@ class MDNRegressor(MemberRegressor):
     user's units. Training and predicting run in single precision, the change of units in double.
 
     Args:
-        n_components: Components of the mixture of each network.
+        n_components: Components of the mixture of each network; None is 20 for
+            several targets of at least 1,000 rows, else 5.
         n_members: Networks whose densities are averaged. The rows are divided into as many folds,
             and each network holds out one of them to stop by: all rows train, and every row is
             held out once. They train side by side on all cores.
@@ -31,6 +32,8 @@ class MDNRegressor(MemberRegressor):
         family: Distribution of the components: "gaussian"; "logistic" with heavier tails;
             "laplace" with a sharp peak and heavier tails still.
         covariance: "diag", or "full" for targets that are correlated within a Gaussian component.
+            None is "full" for 2 to 16 targets of at least 1,000 rows with Gaussian components,
+            else "diag".
         objective: "ngem", "nll" or another name in `ngem.OBJECTIVES`, or an objective.
         power: Strength of the natural gradient. "auto" is the objective's own: for "ngem" it falls
             from one half to zero. A number from 0 (plain likelihood) to 1 (the paper's) stays
@@ -88,6 +91,8 @@ class MDNRegressor(MemberRegressor):
         oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
             units; NaN for rows that were never held out. None in a loaded estimator.
         n_outputs_: Number of target columns.
+        n_components_: Components of the mixture of each network.
+        covariance_: "diag" or "full", the covariance of its components.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
         table_: How columns of a file become features, if `ngem fit` made this model; else None.
@@ -96,13 +101,13 @@ class MDNRegressor(MemberRegressor):
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
         self,
-        n_components: Any = 5,
+        n_components: Any = None,
         *,
         n_members: Any = 5,
         hidden_sizes: Any = (128, 128),
         activation: Any = "gelu",
         family: Any = "gaussian",
-        covariance: Any = "diag",
+        covariance: Any = None,
         objective: Any = "ngem",
         power: Any = "auto",
         optimizer: Any = "adam",
@@ -188,6 +193,7 @@ class MDNRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
+        settings = parameters.resolve(settings, table.y.shape[1], len(table.y))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
         inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
@@ -229,10 +235,11 @@ class MDNRegressor(MemberRegressor):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
 
-        Its parameters are those of the fit, whatever has been set since. `callbacks`, `checkpoint`,
-        `random_state` and `verbose` are not kept. An objective or optimizer that is an object
-        without a name becomes "unsaved": the loaded estimator predicts, but must be given another
-        before it can be fitted again. A user's own `network` is refused.
+        Its parameters are those of the fit, whatever has been set since, with the components and
+        the covariance that None stood for. `callbacks`, `checkpoint`, `random_state` and `verbose`
+        are not kept. An objective or optimizer that is an object without a name becomes "unsaved":
+        the loaded estimator predicts, but must be given another before it can be fitted again. A
+        user's own `network` is refused.
         """
         model_file.save(path, self._to_saved())
 
@@ -260,6 +267,11 @@ class MDNRegressor(MemberRegressor):
 
         check_is_fitted(self)
         return to_torch(self.model_)
+
+    @property
+    def covariance_(self) -> str:
+        """Covariance of a component."""
+        return self.model_.network.family.names[1]
 
     @property
     def _best(self) -> np.ndarray:

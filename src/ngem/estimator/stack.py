@@ -273,6 +273,11 @@ class DensityStack(MemberRegressor):
         return self
 
     @property
+    def n_components_(self) -> int:
+        """Components of the mixture of all members together."""
+        return self.model_.network.n_components
+
+    @property
     def _best(self) -> np.ndarray:
         return np.zeros(0, int)
 
@@ -332,6 +337,13 @@ def stack_models(
         row: One row of features, from which the number of inputs of each is read.
     """
     units = models[0].targets
+    families = [type(model.network.family) for model in models]
+    if len(set(families)) > 1:
+        names = ", ".join(family.__name__ for family in families)
+        raise ValueError(
+            f"the kinds of a stack must have components of one family, got {names}; set family and "
+            "covariance='diag' of each kind alike."
+        )
     parts = tuple(
         Part(model.network, *_relative(model.targets, units), model.inputs.forward(row).shape[1])
         for model in models

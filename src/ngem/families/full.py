@@ -66,7 +66,7 @@ class FullGaussian(AbstractFamily):
         solve = partial(_fractional_solve, params, power=power, coordinates=coordinates)
         if isinstance(power, int | float):
             return solve(grad)
-        # A schedule ends at 0, where the products would be work for nothing: a third of a step.
+        # A schedule ends at 0, where the products would be work for nothing.
         return jax.lax.cond(power == 0, _lower, solve, grad)
 
     def raw_fisher_diagonal(self, params: MeanCholesky) -> Float[Array, " raw"]:

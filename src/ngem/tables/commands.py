@@ -59,9 +59,9 @@ def tune(
     """
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path)
-    # This refuses settings that no trial could use.
-    n_members = _new_estimator(source, settings, output).n_members
+    new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
     schema, rows, facts = source.load()
+    resolved = source.kind.resolve(new.get_params(), len(schema.targets), len(rows.x))
     output.text(messages.table_text(source.path, facts))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
 
@@ -83,6 +83,7 @@ def tune(
         fit_trial,
         limit,
         space=SPACES[source.model],
+        n_components=resolved["n_components"],
         seed=source.seed,
         report=lambda trial, top: output.text(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
@@ -201,7 +202,7 @@ def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str,
         "gain_over_gaussian": facts["gain_over_gaussian"],
         "gain_over_least_squares": facts["gain_over_linear"],
         "outlier_rows": rows.numbers[facts["outlier_rows"]].tolist(),
-        "components": int(estimator.n_components),
+        "components": estimator.n_components_,
         "effective_components": facts["effective_components"],
         "dead_components": facts["dead_components"],
         f"{kind.step}s": estimator.n_iter_,

@@ -30,6 +30,8 @@ class Kind:
         coding: How columns of categories become features.
         options: Parameter of the estimator that each option sets, for options of this kind.
         of_table: Returns the parameters that a table decides.
+        resolve: Returns parameters with the values that None stands for, from the parameters and
+            the numbers of targets and rows.
         best: Returns where in the history of each member its best state is, and is kept.
         what: Words for all members together.
         member: A word for one member.
@@ -42,6 +44,7 @@ class Kind:
     coding: str
     options: Mapping[str, str]
     of_table: Callable[[Schema], dict[str, Any]]
+    resolve: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]]
     best: Callable[[Any], np.ndarray]
     what: str
     member: str
@@ -102,6 +105,7 @@ _NETWORK = Kind(
         "epochs": "max_epochs",
     },
     of_table=lambda schema: {"missing": "impute" if schema.missing == "impute" else "error"},
+    resolve=parameters.resolve,
     best=lambda estimator: estimator.best_epoch_,
     what="networks",
     member="network",
@@ -122,6 +126,7 @@ _TREES = Kind(
         "leaf-rows": "min_rows_in_leaf",
     },
     of_table=lambda schema: {"categorical_features": schema.coded},
+    resolve=lambda settings, dim, n_rows: settings,
     best=lambda estimator: estimator.best_round_,
     what="boosted trees",
     member="member",

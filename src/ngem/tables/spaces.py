@@ -11,7 +11,7 @@ from .kinds import KINDS
 #: Values to sample from. The learning rate of a network is an argument of the compiled program.
 #: Every other combination compiles a program of its own, so there are few of them. Learning rates
 #: are relative to the default.
-COMPONENTS = (1, 2, 3, 5, 8, 12)
+COMPONENTS = (1, 2, 3, 5, 8, 12, 20)
 WIDTHS = (32, 64, 128, 256)
 RATE_FACTORS = (0.2, 3.0)
 LEAVES = (4, 8, 16, 31, 63)

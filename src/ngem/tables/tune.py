@@ -85,6 +85,7 @@ def search(
     budget: Budget,
     *,
     space: Space,
+    n_components: int,
     seed: int,
     report: Callable[[Trial, Trial], Any],
 ) -> tuple[Estimator, list[Trial]]:
@@ -99,6 +100,7 @@ def search(
         fit: Fits one member; see `Fit`.
         budget: When to stop.
         space: What to choose.
+        n_components: Components by default, those of the first trial.
         seed: Seed of the settings to try.
         report: Called after each trial with this trial and the best one so far.
     """
@@ -107,6 +109,8 @@ def search(
     best: tuple[Estimator, Trial] | None = None
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
         settings = space.sample(rng if trials else None)
+        if not trials:
+            settings["n_components"] = n_components
         deadline = started + budget.seconds if budget.seconds and best else None
         watch = _Watch(trials, deadline, settings["learning_rate"] if space.by_rate else None)
         estimator, trial = _run(fit, len(trials) + 1, settings, watch)

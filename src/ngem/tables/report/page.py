@@ -142,7 +142,7 @@ def _summary(model: Estimator, rows: Rows, scores: RowScores) -> dict[str, str]:
         "At the fit: outlier rows": f"{len(facts['outlier_rows']):,}",
         f"At the fit: effective components of a {kind.member}": "unknown"
         if effective is None
-        else f"{effective:.1f} of {model.n_components}",
+        else f"{effective:.1f} of {model.n_components_}",
     }
 
 

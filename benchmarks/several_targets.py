@@ -1,0 +1,129 @@
+"""What covariance, components and objective gain for several targets, on rows held out of the fit.
+
+python benchmarks/several_targets.py --out docs/results/several_targets.json [--seed 0]
+    [--tables arm-6 ...] [--variants "full, K = 20" ...]
+
+Single networks with the guard, at most 1,500 training rows and 1,100 steps. The tables are arms of
+2, 4 and 6 joints, energy (both loads), and two of the directory `more` in NGEM_DATA_DIR: storms
+(wind, pressure) and tobacco (two shares of expenses).
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ngem import MDNRegressor
+from ngem.datasets import jointed_arm, load_uci, two_link_arm
+
+#: Settings to compare; the first is the default for several targets.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "full, K = 20": {"covariance": "full", "n_components": 20},
+    "full, K = 10": {"covariance": "full", "n_components": 10},
+    "full, K = 5": {"covariance": "full", "n_components": 5},
+    "diag, K = 20": {"covariance": "diag", "n_components": 20},
+    "diag, K = 5": {"covariance": "diag", "n_components": 5},
+    "full, K = 20, nll": {"covariance": "full", "n_components": 20, "objective": "nll"},
+    "full, K = 5, nll": {"covariance": "full", "n_components": 5, "objective": "nll"},
+}
+
+#: Targets and features of the tables with a header.
+NAMED = {
+    "storms": (["wind", "pressure"], ["year", "month", "day", "hour", "lat", "long", "status"]),
+    "tobacco": (
+        ["stobacco", "salcohol"],
+        ["occupation", "region", "nkids", "nkids2", "nadults", "lnx", "age"],
+    ),
+}
+
+TABLES = ("arm-2", "arm-4", "arm-6", "energy", *NAMED)
+
+_TRAIN_ROWS, _TEST_ROWS, _STEPS = 1500, 750, 1100
+
+#: Differences up to this many nats count as level.
+_LEVEL = 0.02
+
+
+def named_table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return features, with an indicator for each category, and targets."""
+    targets, features = NAMED[name]
+    path = Path(os.environ["NGEM_DATA_DIR"]) / "more" / f"{name}.csv"
+    table = pl.read_csv(path, null_values=["NA", ""], infer_schema_length=None)
+    table = table.select(*targets, *features).drop_nulls()
+    x = table.select(features).to_dummies(pl.selectors.string())
+    return x.cast(pl.Float64).to_numpy(), table.select(targets).cast(pl.Float64).to_numpy()
+
+
+def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return all rows of a table, in random order."""
+    n_rows = _TRAIN_ROWS + _TEST_ROWS
+    if name == "arm-2":
+        return two_link_arm(n_rows, seed=seed)[:2]
+    if name.startswith("arm"):
+        return jointed_arm(n_rows, n_joints=int(name[-1]), seed=seed)
+    x, y = load_uci(name)[:2] if name == "energy" else named_table(name)
+    order = np.random.default_rng(seed).permutation(len(y))[:n_rows]
+    return x[order], y[order]
+
+
+def run(name: str, variant: str, seed: int) -> dict[str, Any]:
+    """Return the NLL of a variant on the last third of the rows."""
+    x, y = load(name, seed)
+    n_train = 2 * len(y) // 3
+    epochs = _STEPS // -(-int(0.9 * n_train) // 128)  # a tenth is held out, batches have 128 rows
+    started = time.process_time()
+    model = MDNRegressor(n_members=1, max_epochs=epochs, random_state=seed, **VARIANTS[variant])
+    model.fit(x[:n_train], y[:n_train])
+    return {
+        "table": name,
+        "variant": variant,
+        "seed": seed,
+        "nll": round(-float(model.log_prob(x[n_train:], y[n_train:]).mean()), 4),
+        "train_nll": round(-float(model.log_prob(x[:n_train], y[:n_train]).mean()), 4),
+        "effective_components": round(model.diagnostics_["effective_components"], 2),
+        "cpu_seconds": round(time.process_time() - started, 1),
+    }
+
+
+def summary(runs: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown: how each variant differs from the default."""
+    nll = {(run["variant"], run["table"], run["seed"]): run["nll"] for run in runs}
+    default = next(iter(VARIANTS))
+    lines = [
+        f"| against {default} | better | level | worse | median, nat |",
+        "|---|---|---|---|---|",
+    ]
+    for variant in list(VARIANTS)[1:]:
+        keys = [key for key in nll if key[0] == variant and (default, *key[1:]) in nll]
+        gain = np.array([nll[key] - nll[default, *key[1:]] for key in keys])
+        if len(gain):
+            counts = (gain < -_LEVEL).sum(), (abs(gain) <= _LEVEL).sum(), (gain > _LEVEL).sum()
+            lines.append(f"| {variant} | {' | '.join(map(str, counts))} | {np.median(gain):+.3f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is missing, one result at a time, and print the summary."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--tables", nargs="+", default=TABLES, choices=TABLES)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    runs = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
+    done = {(run["table"], run["variant"], run["seed"]) for run in runs}
+    for name in arguments.tables:
+        for variant in arguments.variants:
+            if (name, variant, arguments.seed) not in done:
+                runs.append(run(name, variant, arguments.seed))
+                arguments.out.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
+    print(summary(runs))
+
+
+if __name__ == "__main__":
+    main()
