@@ -1,5 +1,6 @@
 """Model files: what is saved comes back, and what is damaged or hostile is refused."""
 
+import itertools
 import json
 import os
 import pickle
@@ -88,16 +89,17 @@ def damaged(content, rng):
     yield from (content + b"\0", content * 2, b"", b"\0" * size, rng.bytes(size), pickle.dumps({}))
 
 
-def test_thousands_of_damaged_files_are_refused(content, tmp_path):
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_thousands_of_damaged_files_are_refused(every, content, tmp_path):
     """With a clear error, and never anything else, even where no value has changed."""
     path, count = tmp_path / "damaged", 0
-    for variant in damaged(content, np.random.default_rng(0)):
+    for variant in itertools.islice(damaged(content, np.random.default_rng(0)), 0, None, every):
         assert variant != content
         path.write_bytes(variant)
         with pytest.raises(FileError, match=r"must"):
             MDNRegressor.load(path)
         count += 1
-    assert count >= 5_000
+    assert count >= 5_000 / every
 
 
 HOSTILE = {
