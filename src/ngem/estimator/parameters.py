@@ -84,6 +84,7 @@ def _is_transformation(value: Any) -> bool:
 
 
 RULES: dict[str, Rule] = {
+    **SHARED,
     "n_components": optional(integer(5)),
     "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
     "activation": choice(ACTIVATIONS),
@@ -125,7 +126,6 @@ RULES: dict[str, Rule] = {
     "checkpoint": Rule(
         lambda v: v is None or isinstance(v, str | os.PathLike), "None or a path", None
     ),
-    **SHARED,
 }
 
 

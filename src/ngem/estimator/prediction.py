@@ -286,7 +286,7 @@ def _uncertainty(
     others = jax.vmap(members.log_prob, in_axes=1, out_axes=1)(
         jnp.broadcast_to(draws[:, :, None], shape)
     )
-    mean = jax.nn.logsumexp(others + jnp.log(weights)[:, None], axis=2)
+    mean = jax.nn.logsumexp(others + jnp.log(weights)[None, None, :, None], axis=2)
     noise_entropy = -average(jnp.mean(own, axis=0))
     information = jnp.maximum(average(jnp.mean(own - mean, axis=0)), 0.0)
     return (
