@@ -61,8 +61,8 @@ _COMPONENTS, _JOINT_COMPONENTS = 5, 20
 #: square of the targets: 152 for each component at 16 of them, against 32 of a diagonal one.
 _FULL_DIM = 16
 
-#: Rows from which several targets get more than one target would. With fewer rows the larger model
-#: learns them by heart: see `benchmarks/several_targets.py`.
+#: Rows from which several targets get more than one target would. A cautious number: the larger
+#: model has many more outputs to learn, and `benchmarks/several_targets.py` trains on 1,500 rows.
 _JOINT_ROWS = 1000
 
 
