@@ -9,7 +9,7 @@ import jax
 import matplotlib as mpl
 import pytest
 
-from ngem.estimator import parameters, regressor
+from ngem.estimator import member_regressor, parameters
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -44,9 +44,9 @@ def as_user(monkeypatch, directory) -> Iterator[None]:
 
     Two members are enough to show what a document shows, and compile faster than five.
     """
-    choose = regressor.choose_held_out
+    choose = member_regressor.choose_held_out
     monkeypatch.setattr(
-        regressor,
+        member_regressor,
         "choose_held_out",
         lambda settings, *args, **rest: choose(
             {**settings, "n_members": min(2, settings["n_members"])}, *args, **rest
