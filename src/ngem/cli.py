@@ -210,7 +210,7 @@ def fit(
     family: Family = None,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="Peak rate of Adam, 3e-3 by default; of trees, 0.05 by default."),
+        typer.Option(help="Peak rate of Adam, 3e-3 by default; of trees, 0.1 by default."),
     ] = None,
     hidden: Hidden = None,
     covariance: Covariance = None,

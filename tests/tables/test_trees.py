@@ -182,6 +182,8 @@ def test_a_report_speaks_of_trees(here, tmp_path, monkeypatch):
     for text in (
         "Boosted trees</th><td>2 members, kept ",
         "Negative log-likelihood over 12 rounds",
+        "Fraction of the trees' gain that each column has; the largest: ",
+        "for weights, size for means, ",
         "where members disagree",
         "kind = flat",
         "<td>2 categories</td><td>",

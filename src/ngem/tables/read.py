@@ -44,9 +44,11 @@ def read(
         raise TableError(f"{path} must hold rows below its header, got none; is it the right file?")
     x, y, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
     if len(x) == 0:
+        advice = f"{use_gaps(schema)}, or leave out columns that are mostly empty with --exclude"
+        if schema.takes_gaps:
+            advice = "fill in the targets"
         raise TableError(
-            f"{path} must hold rows without gaps, got none: all {count} were dropped; "
-            f"{use_gaps(schema)}, or leave out columns that are mostly empty with --exclude."
+            f"{path} must hold rows without gaps, got none: all {count} were dropped; {advice}."
         )
     return Rows(x, y, numbers, np.ones(len(x), bool), pl.DataFrame())
 

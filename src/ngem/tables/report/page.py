@@ -42,6 +42,7 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
         columns=_columns(rows, schema),
         convergence=pictures.convergence(model),
         importance=pictures.importance_bars(importance),
+        gains=_gains(model, schema),
         targets=[
             _target(model, rows, schema, scores, importance, target)
             for target in range(len(schema.targets))
@@ -67,6 +68,12 @@ def importances(model: Estimator, rows: Rows, schema: Schema) -> dict[str, float
         shuffled[:, inputs] = x[order][:, inputs]
         rises[name] = log_prob - float(np.mean(model.model_.log_prob(shuffled, y)))
     return dict(sorted(rises.items(), key=lambda item: -item[1]))
+
+
+def _gains(model: Estimator, schema: Schema) -> Picture | None:
+    """Return a picture of what trees split for, or None for a model without trees."""
+    gains = getattr(model, "feature_importances_", None)
+    return None if gains is None else pictures.gain_bars(gains, schema.inputs)
 
 
 def _template() -> jinja2.Template:

@@ -1,7 +1,7 @@
 """The pictures of a report, each drawn for a light and for a dark screen."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,9 @@ from ...nn import WIDTHS, Predictor
 from ..kinds import Estimator, kind_of
 
 _BLUE, _GREEN, _RED, _YELLOW = "#4477aa", "#228833", "#cc3311", "#ddaa33"
+
+#: Columns whose importance is drawn at most.
+_MOST_COLUMNS = 12
 
 #: Weights below this are not drawn.
 _LEAST_WEIGHT = 1e-4
@@ -79,8 +82,8 @@ def _lines(ax: Any, curves: np.ndarray, *, label: str, **style: Any) -> None:
 
 
 def importance_bars(importance: dict[str, float]) -> Picture:
-    """Return the importance of the twelve most important columns."""
-    columns = dict(list(importance.items())[:12])
+    """Return the importance of the most important columns."""
+    columns = dict(list(importance.items())[:_MOST_COLUMNS])
 
     def draw(ax: Any) -> None:
         ax.barh(list(columns), list(columns.values()), color=_BLUE)
@@ -91,6 +94,21 @@ def importance_bars(importance: dict[str, float]) -> Picture:
         f"{name} {value:.2f}" for name, value in columns.items()
     )
     return picture("Importance of columns", alt, draw, (6.0, 0.9 + 0.28 * len(columns)))
+
+
+def gain_bars(gains: Mapping[str, np.ndarray], names: Sequence[str]) -> Picture:
+    """Return which columns the trees split for weights, for means and for scales."""
+    most = {kind: names[int(np.argmax(values))] for kind, values in gains.items()}
+    alt = "Fraction of the trees' gain that each column has; the largest: " + ", ".join(
+        f"{name} for {kind}" for kind, name in most.items()
+    )
+
+    def draw(ax: Any) -> None:
+        plotting.importances(ax, gains, names, most=_MOST_COLUMNS)
+        ax.set(xlabel="fraction of the gain of all splits")
+
+    height = 0.9 + 0.45 * min(len(names), _MOST_COLUMNS)
+    return picture("What the trees split for weights, means and scales", alt, draw, (6.0, height))
 
 
 def component_weights(network: Predictor, weights: np.ndarray, member: str) -> Picture:
