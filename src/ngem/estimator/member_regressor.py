@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -159,7 +159,7 @@ class MemberRegressor(DensityRegressor):
         best: np.ndarray,
         diagnostics: dict,
         history: dict,
-    ) -> Self:
+    ) -> Any:
         """Become a fitted estimator."""
         self.model_ = model
         self._fit_settings = settings
@@ -187,7 +187,7 @@ class MemberRegressor(DensityRegressor):
         )
 
     @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
+    def _from_saved(cls, saved: Saved) -> Any:
         """Return the estimator that a model file holds."""
         self = cls(**saved.settings)
         self.n_features_in_ = len(saved.model.inputs.fill)
