@@ -44,10 +44,10 @@ class TreeSettings:
     row_fraction: float = 1.0
     column_fraction: float = 1.0
     max_bins: int = 255
-    extra: tuple = ()
 
-    def to_lightgbm(self, num_raw: int, seed: int, threads: int) -> dict[str, Any]:
+    def to_lightgbm(self, num_raw: int, n_rows: int, seed: int, threads: int) -> dict[str, Any]:
         """Return LightGBM's parameters; the same trees for any number of threads."""
+        samples_rows = self.row_fraction < 1 <= self.row_fraction * n_rows
         return {
             "objective": "none",
             "num_class": num_raw,
@@ -57,12 +57,11 @@ class TreeSettings:
             "min_sum_hessian_in_leaf": 1e-3,
             "lambda_l2": self.l2,
             "bagging_fraction": self.row_fraction,
-            "bagging_freq": int(self.row_fraction < 1),
+            "bagging_freq": int(samples_rows),
             "feature_fraction": self.column_fraction,
             "seed": seed,
             "num_threads": threads,
             **self._of_tables(),
-            **dict(self.extra),
         }
 
     def _of_tables(self) -> dict[str, Any]:
@@ -265,7 +264,7 @@ def _start_booster(
 ) -> Any:
     for rows in filter(None, (train, held_out)):
         rows.binned.set_init_score(np.repeat(start, rows.y.shape[1]))
-    settings = plan.trees.to_lightgbm(plan.outputs.num_raw, seed, plan.threads)
+    settings = plan.trees.to_lightgbm(plan.outputs.num_raw, train.y.shape[1], seed, plan.threads)
     booster = import_lightgbm().Booster(settings, train.binned)
     if held_out is not None:
         booster.add_valid(held_out.binned, "held out")

@@ -1,5 +1,7 @@
 """How the raw outputs of trees become densities: by the same predictor as those of networks."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,11 @@ from jaxtyping import Array, Float, Int
 
 from ..nn import Guard, MixtureNetwork, Predictor
 from .curvature import Outputs
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+#: What the guard has for each feature, and what lets an input pass as it is: no slope, any range.
+_FILLS = {"slope": 0.0, "low": -_LARGEST, "high": _LARGEST, "unit": 1.0}
 
 
 class PickOutputs(eqx.Module):
@@ -18,7 +25,7 @@ class PickOutputs(eqx.Module):
         num_raw: How many there are.
     """
 
-    offset: Int[Array, ""]
+    offset: Int[Array, "*member"]
     num_raw: int = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " raw"]:
@@ -42,23 +49,18 @@ def tree_predictor(
 
 def own_guard(predictor: Predictor, n_features: int) -> Guard | None:
     """Return the guard of the features alone, as `tree_predictor` was given it."""
-    if predictor.guard is None:
+    guard = predictor.guard
+    if guard is None:
         return None
-    return eqx.tree_at(_by_feature, predictor.guard, replace_fn=lambda leaf: leaf[..., :n_features])
+    return replace(guard, **{name: getattr(guard, name)[..., :n_features] for name in _FILLS})
 
 
 def _widen(guard: Guard, n_more: int) -> Guard:
-    """Return a guard that lets more inputs pass as they are: they have no slope and no range."""
-    largest = float(jnp.finfo(guard.low.dtype).max)
-    fills = {"slope": 0.0, "low": -largest, "high": largest, "unit": 1.0}
+    """Return a guard that lets more inputs pass as they are."""
 
     def pad(name: str) -> Array:
         leaf = getattr(guard, name)
         widths = [(0, 0)] * (leaf.ndim - 1) + [(0, n_more)]
-        return jnp.pad(leaf, widths, constant_values=fills[name])
+        return jnp.pad(leaf, widths, constant_values=_FILLS[name])
 
-    return eqx.tree_at(_by_feature, guard, tuple(map(pad, fills)))
-
-
-def _by_feature(guard: Guard) -> tuple[Array, ...]:
-    return guard.slope, guard.low, guard.high, guard.unit
+    return replace(guard, **{name: pad(name) for name in _FILLS})
