@@ -41,7 +41,9 @@ def test_held_out_rows_choose_and_test_rows_do_not():
 
 
 def test_each_seed_is_chosen_by_itself():
-    runs = [a_run("em", k, nll, k, seed) for seed in (0, 1) for k, nll in ((1, seed), (5, 0.5))]
+    runs = [
+        a_run("em", k, nll, k, seed) for seed in (0, 1) for k, nll in ((1, float(seed)), (5, 0.5))
+    ]
     chosen = [r for r in boosting_study.derived(runs) if r["curvature"] == "em"]
     assert [(r["seed"], r["nll"]) for r in chosen] == [(0, 1), (1, 5)]
 

@@ -30,7 +30,7 @@ class Settings:
 
     Attributes:
         datasets: UCI sets, each with its number of published splits, the first ones.
-        methods: By name: "library", a key of `LIBRARIES`, and its parameters.
+        methods: By name: "library", and its parameters; "not_on" are sets to leave out.
         leaves: Leaves of a tree to choose from, for every method.
         max_rounds: Rounds at most.
         patience: Rounds without improvement before stopping.
@@ -57,6 +57,7 @@ def units(settings: Settings) -> list[Unit]:
         for name, splits in settings.datasets.items()
         if seed < splits
         for method in settings.methods
+        if name not in settings.methods[method].get("not_on", [])
     ]
 
 
@@ -67,6 +68,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     """
     method = dict(settings.methods[unit["method"]])
     library = method.pop("library")
+    method.pop("not_on", None)
     rows = problem(unit["dataset"], unit["seed"])
     if library == OURS:
         return _run_ours(settings, rows, unit["seed"], method)

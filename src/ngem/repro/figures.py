@@ -10,8 +10,10 @@ from .. import plotting
 from ..datasets import two_gaussians as two_gaussians_data
 from ..datasets import two_sinusoids as two_sinusoids_data
 from ..mixture import gaussian_mixture
+from .boosting_study import CHOSEN
 from .objective_comparison import BASE, compare
 from .spec import Spec
+from .statistics import standard_error
 from .store import Results
 from .two_gaussians import true_density
 from .two_sinusoids import curve_stride, standardize
@@ -188,7 +190,28 @@ def objectives(spec: Spec, results: Results, path: Path) -> None:
         figure.savefig(path, dpi=150)
 
 
+def boosting(spec: Spec, results: Results, path: Path) -> None:
+    """Every curvature's difference to "em" on every set, with K chosen by held-out rows."""
+    names = list(spec.settings["datasets"])
+    kinds = [kind for kind in spec.settings["curvatures"] if kind != "em"]
+    with plotting.styled_figure(1, 1, (8, 0.3 * len(names) + 1.2)) as (figure, axes):
+        shown = {
+            kind: np.array([_against_em(results, name, kind) for name in names]) for kind in kinds
+        }
+        plotting.differences(axes[0, 0], names, shown)
+        axes[0, 0].set(xlabel="test NLL minus that of em, in nat: left is better than em")
+        figure.savefig(path, dpi=150)
+
+
+def _against_em(results: Results, name: str, kind: str) -> tuple[float, float]:
+    """Return the mean difference of test NLLs and its standard error; NaN without runs."""
+    pairs = results.pairs({"curvature": kind}, dataset=name, curvature="em", components=CHOSEN)
+    gains = [other["nll"] - em["nll"] for em, other in pairs]
+    return (float(np.mean(gains)) if gains else np.nan), standard_error(gains)
+
+
 FIGURES: dict[str, Callable[[Spec, Results, Path], None]] = {
+    "boosting": boosting,
     "fig1": fig1,
     "fig2": fig2,
     "fig4": fig4,
