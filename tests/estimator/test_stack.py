@@ -1,5 +1,6 @@
 """The stack of networks and boosted trees as an estimator."""
 
+import jax
 import numpy as np
 import pytest
 from scipy import special
@@ -19,15 +20,15 @@ pytestmark = pytest.mark.trains
 NETWORK = MDNRegressor(
     2, hidden_sizes=(16,), batch_size=32, max_epochs=60, learning_rate=2e-2, dropout=0.0
 )
-TREES = MixtureBoostingRegressor(2, max_rounds=60, learning_rate=0.2, min_rows_in_leaf=3)
+TREES = MixtureBoostingRegressor(2, max_rounds=60, learning_rate=0.2, min_rows_in_leaf=10)
 KINDS = (("network", NETWORK), ("trees", TREES))
 
 
-def steps(n_rows=120, seed=0):
-    """A line and steps: each kind learns one of them better."""
+def steps(n_rows=300, seed=0):
+    """A wave and a step: each kind learns one of them better."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (n_rows, 2))
-    y = x[:, 0] + np.floor(3 * x[:, 1]) + 0.1 * rng.standard_normal(n_rows)
+    y = np.sin(4 * x[:, 0]) + (x[:, 1] > 0.2) + 0.1 * rng.standard_normal(n_rows)
     return x, 100 + 20 * y
 
 
@@ -75,16 +76,19 @@ def test_held_out_rows_are_judged_by_members_that_have_not_seen_them(model):
 def test_uncertainty_is_split_by_weighted_members(model):
     x, _ = steps(10, seed=2)
     parts = model.predict_uncertainty(x)
-    variance = np.asarray(model.predict_distribution(x).variance())[:, 0]
-    # Without the guard's wide densities, which have little weight.
-    np.testing.assert_allclose(parts.noise_variance + parts.model_variance, variance, rtol=0.5)
-    assert np.all(parts.model_variance > 0)
+    inside = model.model_
+    members = jax.vmap(inside.network.each)(inside.inputs.forward(x))
+    means, variances = (np.asarray(m)[..., 0] for m in (members.mean(), members.variance()))
+    weights, scale = np.asarray(inside.network.member_weights), inside.targets.scale[0] ** 2
+    np.testing.assert_allclose(parts.noise_variance, scale * variances @ weights, rtol=1e-4)
+    spread = means**2 @ weights - (means @ weights) ** 2
+    np.testing.assert_allclose(parts.model_variance, scale * spread, rtol=1e-2)
 
 
 def test_gaps_are_accepted_and_weights_count():
     x, y = steps()
     x[3, 0] = np.nan
-    weights = np.where(np.arange(len(y)) < 60, 2.0, 1.0)
+    weights = np.where(np.arange(len(y)) < 150, 2.0, 1.0)
     kinds = [("network", clone(NETWORK).set_params(missing="impute", max_epochs=2))]
     fitted = DensityStack(kinds, n_members=2, random_state=0).fit(x, y, weights)
     assert np.isfinite(fitted.predict(x)).all()

@@ -174,7 +174,12 @@ def stack(
         if weights.min() >= SMALLEST_WEIGHT:
             break
         kept = kept[weights >= SMALLEST_WEIGHT]
+    joint = np.logaddexp.reduce(log_density[:, kept] + np.log(weights), axis=1)
+    scores = np.average(log_density, axis=0, weights=counts)
+    best = int(np.argmax(scores))
+    # EM is slow where the optimum is one kind alone.
+    if np.average(joint, weights=counts) <= scores[best]:
+        kept, weights, joint = np.array([best]), np.ones(1), log_density[:, best]
     all_weights = np.zeros(log_density.shape[1])
     all_weights[kept] = weights
-    joint = np.logaddexp.reduce(log_density[:, kept] + np.log(weights), axis=1)
     return Stacked(all_weights, joint)

@@ -89,10 +89,10 @@ def tune(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
         ),
     )
-    if n_members > 1:
+    if new.n_members > 1:
         chosen = {name: getattr(best, name) for name in trials[0].settings}
         best = _new_estimator(source, {**settings, **chosen}, output)
-        members = f"{n_members} {source.kind.member}s"
+        members = f"{new.n_members} {source.kind.member}s"
         output.text(f"Last fit: {messages.settings_text(chosen)}, {members}")
         _train_or_explain(best, source, schema, rows)
     result = {
