@@ -249,3 +249,16 @@ def test_rows_must_lie_along_an_axis(draw):
             draw(canvas.ax, X[:40], MIXTURE)
         with pytest.raises(ValueError, match=r"ascending.*linspace"):
             draw(canvas.ax, X[::-1], MIXTURE)
+
+
+def test_importances_are_bars_with_the_largest_on_top():
+    values = {"weights": np.array([0.1, 0.9, 0.0]), "means": np.array([0.3, 0.5, 0.2])}
+    with Canvas() as canvas:
+        bars = plotting.importances(canvas.ax, values, ["a", "b", "c"], most=2)
+        canvas.render()
+        labels = [label.get_text() for label in canvas.ax.get_yticklabels()]
+    assert labels == ["a", "b"]
+    np.testing.assert_allclose([bar.get_width() for bar in bars[0]], [0.1, 0.9])
+    np.testing.assert_allclose([bar.get_width() for bar in bars[1]], [0.3, 0.5])
+    with Canvas() as canvas, pytest.raises(ValueError, match="leave out the last column of shap"):
+        plotting.importances(canvas.ax, values, ["a", "b"])

@@ -431,6 +431,37 @@ def uncertainty(
     return artists
 
 
+def importances(
+    ax: Axes, values: Mapping[str, np.ndarray], names: Sequence[str], *, most: int = 15
+) -> list[Any]:
+    """Draw how much each column matters for weights, means and scales, as bars.
+
+    Args:
+        ax: Where to draw.
+        values: A number for each column, by what it is for: the `feature_importances_` of a
+            `MixtureBoostingRegressor`, or mean absolute values of its `shap_values`.
+        names: Names of the columns.
+        most: Columns at most; those with the largest sum are shown, the largest on top.
+    """
+    table = np.array(list(values.values()))
+    if table.shape[1:] != (len(names),):
+        raise ValueError(
+            f"values must have a number for each of {len(names)} columns, got shape "
+            f"{table.shape[1:]}; leave out the last column of shap_values."
+        )
+    order = np.argsort(table.sum(axis=0), kind="stable")[-most:]
+    height = 0.8 / len(table)
+    artists: list[Any] = []
+    for number, (kind, row) in enumerate(zip(values, table, strict=True)):
+        place = np.arange(len(order)) + 0.4 - height * (number + 0.5)
+        artists.append(ax.barh(place, row[order], height, color=_CYCLE[number], label=kind))
+    ax.set_yticks(np.arange(len(order)), [str(names[column]) for column in order])
+    ax.set_xlabel("importance")
+    ax.grid(visible=False, axis="y")
+    ax.legend(loc="lower right")
+    return artists
+
+
 def _color(name: str, number: int) -> str:
     """Return the color of a method in `COLORS`, or a color by number for any other method.
 

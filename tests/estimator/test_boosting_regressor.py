@@ -243,6 +243,36 @@ def test_text_and_infinity_are_refused_with_a_way_out():
         tiny().fit(np.array([[1.0], [np.inf], [2.0]]), [1.0, 2.0, 3.0])
 
 
+# What the trees look at
+
+
+def test_importances_and_shap_values_find_the_column_that_matters():
+    frame, _ = table()
+    model = fitted("table")
+    for kind in ("weights", "means", "scales"):
+        found = model.feature_importances_[kind]
+        assert found.shape == (3,)
+        assert np.sum(found) == pytest.approx(1.0) or not found.any()
+    assert np.argmax(model.feature_importances_["means"]) in (0, 2)
+    with pytest.raises(ValueError, match="of must be one of 'weights', 'means', 'scales'"):
+        model.shap_values(frame, of="mean")
+
+
+def test_shap_values_add_up_to_the_raw_outputs():
+    frame, _ = table()
+    model = fitted("table")
+    means = model.shap_values(frame, of="means").sum(axis=-1)
+    scales = np.exp(model.shap_values(frame, of="scales").sum(axis=-1)) + model.scale_floor
+    members = model.model_.network.n_members
+    mixture = model.predict_distribution(frame)
+    unit = model.model_.targets
+    shape = (len(frame), members, 2)
+    found = np.asarray(mixture.components.mean)[:, :4, 0].reshape(shape)
+    np.testing.assert_allclose(unit.backward(means), found, rtol=1e-3, atol=1e-4)
+    found = np.asarray(mixture.components.scale)[:, :4, 0].reshape(shape)
+    np.testing.assert_allclose(unit.scale * scales, found, rtol=1e-3)
+
+
 # Extremes
 
 EXTREMES = {

@@ -121,6 +121,17 @@ class Forest:
             steps = self.booster.predict(x, raw_score=True)
         return (steps + self.start).astype(np.float32)
 
+    def contributions(self, x: np.ndarray) -> Float[np.ndarray, "batch raw terms"]:
+        """Return what each column adds to each raw output, and last what is there without any.
+
+        LightGBM's exact SHAP values: their sum is the raw output.
+        """
+        terms = np.zeros((len(x), len(self.start), x.shape[1] + 1))
+        if self.text is not None and len(x):
+            terms += self.booster.predict(x, pred_contrib=True).reshape(terms.shape)
+        terms[:, :, -1] += self.start
+        return terms
+
 
 class Rows(NamedTuple):
     """Binned rows with standardized targets.

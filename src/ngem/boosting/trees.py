@@ -132,6 +132,13 @@ class Trees(NamedTuple):
             words += int(boundaries[-1])
         return None if words == len(self.cat_threshold) else "other sets of categories"
 
+    def gains(self, num_raw: int, n_features: int) -> Float[np.ndarray, "raw column"]:
+        """Return the total gain of each column in the trees of each raw output."""
+        tree = np.repeat(np.arange(len(self.num_leaves)), self.num_leaves - 1)
+        total = np.zeros((num_raw, n_features))
+        np.add.at(total, (tree % num_raw, self.split_feature), self.split_gain.astype(float))
+        return total
+
     def to_text(self, num_raw: int, n_features: int) -> str:
         """Return LightGBM's text of checked trees, so many of them in a round."""
         head = [

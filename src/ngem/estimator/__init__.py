@@ -1,4 +1,5 @@
 """What scikit-learn users touch: the estimator, its predictions, files and scorers.
 
-The public names are loaded by `ngem` itself: `ngem.MDNRegressor`, `ngem.ConformalRegressor`.
+The public names are loaded by `ngem` itself: `ngem.MDNRegressor`,
+`ngem.MixtureBoostingRegressor`, `ngem.ConformalRegressor`.
 """

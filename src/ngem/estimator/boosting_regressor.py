@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from .. import boosting
+from .. import _errors, boosting
 from ..training.callbacks import ProgressBar
 from . import boosting_parameters as parameters
 from . import tree_file
@@ -82,6 +82,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
             units; NaN for rows that were never held out. None in a loaded estimator.
         categories_: Columns of categories, with the categories of each.
+        feature_importances_: Fraction of the gain that each column has, for "weights", "means" and
+            "scales".
         n_outputs_: Number of target columns.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
@@ -219,6 +221,48 @@ class MixtureBoostingRegressor(MemberRegressor):
         return self
 
     @property
+    def feature_importances_(self) -> dict[str, np.ndarray]:
+        """Fraction of the gain of all splits that each column has: of weights, means and scales."""
+        check_is_fitted(self)
+        outputs, n_features = self._outputs, self.n_features_in_
+        gains = np.zeros((outputs.num_raw, n_features))
+        for forest in self.model_.inputs.forests:
+            gains += boosting.parse_trees(forest.text).gains(outputs.num_raw, n_features)
+        return {name: _fractions(gains[rows].sum(axis=0)) for name, rows in self._places.items()}
+
+    def shap_values(self, X: Any, of: str = "means") -> np.ndarray:
+        """Return what each column adds to the raw outputs of each member: exact SHAP values.
+
+        The sum over the last axis is the raw output itself, in units of the standardized target:
+        a mean, the logarithm of a scale (above `scale_floor`), or the logarithm of a weight up to
+        a constant for each row. The predicted mean, sum of weight times mean, is no sum of trees:
+        it has no such exact values unless there is one component.
+
+        Args:
+            X: Features.
+            of: "weights", "means" or "scales".
+
+        Returns:
+            (rows, members, outputs, columns + 1); the last column is what is there without any.
+        """
+        x = self._read_features(X)
+        places = self._places[_errors.check_choice("of", of, self._places)]
+        inputs = self.model_.inputs
+        read = inputs.complete(x)
+        each = [forest.contributions(read)[:, places] for forest in inputs.forests]
+        return np.stack(each, axis=1)
+
+    @property
+    def _outputs(self) -> boosting.Outputs:
+        return parameters.outputs(self._fit_settings, self.n_outputs_)
+
+    @property
+    def _places(self) -> dict[str, np.ndarray]:
+        """Places of the weights, means and scales among the raw outputs."""
+        kinds = np.array(self._outputs.kinds)
+        return {f"{kind}s": np.flatnonzero(kinds == kind) for kind in ("weight", "mean", "scale")}
+
+    @property
     def _best(self) -> np.ndarray:
         return self.best_round_
 
@@ -243,3 +287,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         finally:
             if bar is not None:
                 bar.close()
+
+
+def _fractions(gains: np.ndarray) -> np.ndarray:
+    """Return gains that sum to one; zeros where no tree has split."""
+    return gains / (gains.sum() or 1.0)

@@ -27,8 +27,14 @@ class TreeInputs:
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of the predictor, in single precision."""
-        gaps = np.isnan(x)
-        # LightGBM would read a gap as zero in a column that had none.
-        read = np.where(gaps, self.fill.astype(x.dtype), x) if gaps.any() else x
+        read = self.complete(x)
         raw = [forest.raw(read) for forest in self.forests]
         return np.concatenate([self.plain.forward(x[:, self.columns]), *raw], axis=1)
+
+    def complete(self, x: np.ndarray) -> np.ndarray:
+        """Return features as the trees read them.
+
+        LightGBM would read a gap as zero in a column that had none.
+        """
+        gaps = np.isnan(x)
+        return np.where(gaps, self.fill.astype(x.dtype), x) if gaps.any() else x
