@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .. import _files
+from .._files import FileError as FileError
 from ..families import FAMILIES
 from ..nn import MixtureNetwork, Predictor
 from . import parameters
