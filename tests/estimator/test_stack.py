@@ -18,7 +18,7 @@ from ngem.estimator import stack_file
 pytestmark = pytest.mark.trains
 
 NETWORK = MDNRegressor(
-    2, hidden_sizes=(16,), batch_size=32, max_epochs=60, learning_rate=2e-2, dropout=0.0
+    2, hidden_sizes=(16,), batch_size=32, max_epochs=25, learning_rate=2e-2, dropout=0.0
 )
 TREES = MixtureBoostingRegressor(2, max_rounds=60, learning_rate=0.2, min_rows_in_leaf=10)
 KINDS = (("network", NETWORK), ("trees", TREES))
