@@ -38,6 +38,8 @@ def peers_table(spec: Spec, results: Results) -> Table:
     for name in spec.settings["datasets"]:
         for method in spec.settings["methods"]:
             runs = results.select(dataset=name, method=method)
+            if not runs:  # left out by the spec
+                continue
             cells = [_cell(runs, score) for score in ("nll", "crps", "quantile_crps")]
             rows.append([name, method, *cells, str(len(runs))])
     return rows
