@@ -13,6 +13,7 @@ from .. import _files
 from .._console import Output
 from .._errors import check_choice
 from ..estimator.loading import load
+from ..estimator.stack import DensityStack
 from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
@@ -245,7 +246,7 @@ def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
         raise TableError(f"the model must be a file, got {str(path)!r}; `ngem fit` writes one.")
     estimator = load(path)
     schema = estimator.table_
-    if schema is None:
+    if schema is None or isinstance(estimator, DensityStack):
         raise TableError(
             f"{path} must be a model that `ngem fit` wrote, got one fitted in Python, which does "
             "not know the columns of a file; use it in Python: ngem.load(...)."
