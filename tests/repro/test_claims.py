@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ngem.repro import spec
+from ngem.repro import runner, spec
 from ngem.repro.claims import Numbers, is_met, judge
 from ngem.repro.reproduce import COMMITTED
 from ngem.repro.store import Results
@@ -185,6 +185,6 @@ def test_committed_verdicts_follow_from_the_committed_runs(name, request):
     """Every claim is judged anew from `results.json`; texts, figures and verdicts must agree."""
     root = request.config.rootpath / COMMITTED
     loaded = spec.load(name)
-    results = Results(root / loaded.runs / "results.json", settings=loaded.settings, budget="full")
+    results = runner.saved_results(loaded, root)
     saved = json.loads((root / name / "claims.json").read_text())
     assert [claim._asdict() for claim in judge(loaded, results)] == saved["claims"]

@@ -54,7 +54,7 @@ def run(
     """
     module = experiment(spec.experiment)
     settings = make_settings(module.Settings, f"{spec.runs}.toml [settings]", spec.settings)
-    results = Results(out / spec.runs / "results.json", settings=spec.settings, budget=spec.budget)
+    results = saved_results(spec, out)
     units = module.units(settings)
     missing = [unit for unit in units if not results.has(unit)]
     report(len(units) - len(missing), len(units))
@@ -66,6 +66,17 @@ def run(
             # An error in a run ends the experiment; runs in progress still finish.
             results.add(futures[future], *future.result())
             report(len(results.runs), len(units))
+    return _with_derived(spec, results)
+
+
+def saved_results(spec: Spec, out: Path) -> Results:
+    """Return the results of a spec as far as they are saved, with what follows from them."""
+    path = out / spec.runs / "results.json"
+    return _with_derived(spec, Results(path, settings=spec.settings, budget=spec.budget))
+
+
+def _with_derived(spec: Spec, results: Results) -> Results:
+    module = experiment(spec.experiment)
     if hasattr(module, "derived"):
         results.derive(module.derived, results.unit_keys())
     return results

@@ -13,8 +13,8 @@ from .. import _files
 from .._console import Output
 from .._errors import check_choice
 from ..estimator.loading import load
-from ..estimator.stack import DensityStack
 from ..estimator.schema import Schema
+from ..estimator.stack import DensityStack
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
