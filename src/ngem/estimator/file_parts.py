@@ -51,6 +51,24 @@ def common_arrays(
     }
 
 
+def common_header(saved: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that the headers of all model files have.
+
+    Args:
+        saved: A `model_file.Saved`.
+        parameters: Its parameters as JSON can hold them.
+    """
+    header = {
+        "parameters": dict(parameters),
+        "feature_names": saved.feature_names,
+        "n_features": len(saved.model.inputs.fill),
+        "n_outputs": saved.model.network.dim,
+        "target_ndim": saved.target_ndim,
+        "diagnostics": saved.diagnostics,
+    }
+    return header if saved.table is None else {**header, "table": saved.table.to_header()}
+
+
 def leaves(prefix: str, part: MixtureNetwork | Guard | None) -> list[tuple[str, Any]]:
     """Return the parameters of the networks or of the guard with their names in a file."""
     params = eqx.filter(part, lambda leaf: hasattr(leaf, "shape"))

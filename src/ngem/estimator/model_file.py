@@ -28,6 +28,7 @@ from .file_parts import (
     check_columns,
     check_diagnostics,
     common_arrays,
+    common_header,
     is_count,
     leaves,
     need,
@@ -94,18 +95,8 @@ def pack(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{type(saved.settings['network']).__name__}; keep that one with pickle, or its "
             "parameters with equinox.tree_serialise_leaves."
         )
-    header = {
-        "parameters": parameters.plain(saved.settings),
-        "feature_names": saved.feature_names,
-        "n_features": len(saved.model.inputs.fill),
-        "n_outputs": saved.model.network.dim,
-        "target_ndim": saved.target_ndim,
-        "best_epochs": saved.best_epochs.tolist(),
-        "diagnostics": saved.diagnostics,
-    }
-    if saved.table is not None:
-        header["table"] = saved.table.to_header()
-    return _arrays(saved), header
+    header = common_header(saved, parameters.plain(saved.settings))
+    return _arrays(saved), {**header, "best_epochs": saved.best_epochs.tolist()}
 
 
 def load(path: str | os.PathLike) -> Saved:

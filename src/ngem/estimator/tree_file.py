@@ -16,6 +16,7 @@ from .file_parts import (
     check_columns,
     check_diagnostics,
     common_arrays,
+    common_header,
     is_count,
     leaves,
     need,
@@ -53,17 +54,10 @@ def save(path: str | os.PathLike, saved: Saved) -> None:
 def pack(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and the header of a model file."""
     header = {
-        "parameters": parameters.plain(saved.settings),
-        "feature_names": saved.feature_names,
-        "n_features": len(saved.model.inputs.fill),
-        "n_outputs": saved.model.network.dim,
-        "target_ndim": saved.target_ndim,
+        **common_header(saved, parameters.plain(saved.settings)),
         "best_rounds": saved.best_epochs.tolist(),
         "categories": [list(saved.categories.columns), list(map(list, saved.categories.values))],
-        "diagnostics": saved.diagnostics,
     }
-    if saved.table is not None:
-        header["table"] = saved.table.to_header()
     return _arrays(saved), header
 
 
