@@ -49,7 +49,7 @@ def measure(rows: int, rounds: int, threads: int) -> dict:
 
 def main() -> None:
     """Measure, print and save."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Memory and time of a large fit.")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)

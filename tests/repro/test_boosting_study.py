@@ -57,8 +57,10 @@ def test_derived_runs_are_paired_like_others(tmp_path):
     ((ours, base),) = results.pairs({"curvature": "none"}, curvature="ngem", components="chosen")
     assert (ours["nll"], base["nll"]) == (1.0, 4.0)
     assert len(results.runs) == 3
-    loaded = {"curvatures": {"fisher": [], "em": [], "none": []}}
-    loaded["datasets"] = {"yacht": {"splits": 1, "components": [3]}}
+    loaded = {
+        "curvatures": {"fisher": [], "em": [], "none": []},
+        "datasets": {"yacht": {"splits": 1, "components": [3]}},
+    }
     table = curvature_table(spec.Spec("", "", "", "", "", loaded, [], [], "", ""), results)
     assert table[1] == ["yacht", "3", "1", "2", "4", "1", "1"]
 
