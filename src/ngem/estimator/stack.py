@@ -253,8 +253,8 @@ class DensityStack(MemberRegressor):
             self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         self.estimators_ = estimators
         self.kinds_ = [
-            KindReport(name, *(np.nan if number is None else number for number in numbers), outcome)
-            for name, *numbers, outcome in saved.reports
+            KindReport(name, seconds, np.nan if nll is None else nll, weight, outcome)
+            for name, seconds, nll, weight, outcome in saved.reports
         ]
         self._keep(
             stack_models(
