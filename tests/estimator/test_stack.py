@@ -97,6 +97,12 @@ def test_gaps_are_accepted_and_weights_count():
     )
 
 
+def test_kinds_without_held_out_rows_are_refused():
+    kinds = [("network", clone(NETWORK).set_params(early_stopping=False, max_epochs=1))]
+    with pytest.raises(ValueError, match="the kinds of a stack must hold rows out"):
+        DensityStack(kinds, n_members=2, random_state=0).fit(*steps(60))
+
+
 def test_a_budget_leaves_kinds_out_and_says_so():
     fitted = DensityStack(KINDS, n_members=2, budget=0.001, random_state=0).fit(*steps())
     assert [kind.outcome for kind in fitted.kinds_] == [
@@ -111,6 +117,7 @@ def test_a_budget_leaves_kinds_out_and_says_so():
     [
         ({"kinds": ["forest"]}, "kinds must be .*'network'.*got"),
         ({"kinds": []}, "kinds must be"),
+        ({"kinds": ["trees", "trees"]}, "kinds must be .*no name twice"),
         ({"quality": "great"}, "quality must be one of 'fast', 'good', 'best'"),
         ({"budget": -1}, "budget must be .*seconds"),
         ({"n_members": 1}, "n_members must be an integer of at least 2"),
@@ -150,6 +157,8 @@ def test_a_changed_stack_is_refused(model, tmp_path):
         {"n_outputs": 2},
         {"reports": [["network"]]},
         {"diagnostics": {}},
+        {"quality": "great"},
+        {"n_members": 1},
         {"more": 1},
     ]
     for change in changes:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..ensemble import Part, StackPredictor, stack
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
+from .file_parts import need
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
@@ -33,7 +34,8 @@ FILE_KINDS: dict[type, str] = {
 RULES: dict[str, Rule] = {
     "kinds": Rule(
         lambda v: v is None or _is_kinds(v),
-        f"None, names among {', '.join(map(repr, KINDS))}, or pairs of a name and an estimator",
+        f"None, names among {', '.join(map(repr, KINDS))}, or pairs of a name and an estimator; "
+        "no name twice",
         ("network", "trees"),
     ),
     "quality": choice(QUALITIES),
@@ -244,6 +246,8 @@ class DensityStack(MemberRegressor):
                 Loading an untrusted file can fail, but never runs code from the file.
         """
         saved = stack_file.load(path)
+        for name, value in saved.settings.items():
+            need(RULES[name].test(value), f"{name} of {RULES[name].expected}", value)
         kinds = {kind: estimator for estimator, kind in FILE_KINDS.items()}
         estimators = {part.name: kinds[part.kind]._from_saved(part.saved) for part in saved.parts}
         unfitted = [(name, clone(estimator)) for name, estimator in estimators.items()]
@@ -316,6 +320,11 @@ def _judge(densities: Sequence[np.ndarray], sample_weight: Any) -> _Judged:
     """Return what held-out rows say of kinds that give them these log densities."""
     table = np.column_stack(densities)
     rows = np.flatnonzero(np.isfinite(table).all(axis=1))
+    if not len(rows):
+        raise ValueError(
+            "the kinds of a stack must hold rows out, got kinds that do not; fit them with "
+            "early_stopping=True."
+        )
     counts = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     stacked = stack(table[rows], counts[rows])
     log_density = np.full(len(table), np.nan)
@@ -361,7 +370,10 @@ def _relative(own: Scaling, units: Scaling) -> tuple[Any, Any]:
 
 def _is_kinds(value: Any) -> bool:
     listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
-    return listed and all(map(_is_kind, value))
+    if not (listed and all(map(_is_kind, value))):
+        return False
+    names = [kind if isinstance(kind, str) else kind[0] for kind in value]
+    return len(set(names)) == len(names)
 
 
 def _is_kind(value: Any) -> bool:
