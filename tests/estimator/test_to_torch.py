@@ -22,7 +22,7 @@ SETTINGS = {
     "one network alone": {"n_members": 1, "guard": False, "covariance": "full"},
     "one network": {"n_members": 1},
     "two networks each": {"separate_networks": True, "activation": "tanh"},
-    "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1},
+    "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1, "n_bins": 4},
     "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
 }
 FAST = ("defaults", "full covariance", "networks alone", "normalized layers")

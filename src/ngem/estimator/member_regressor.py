@@ -43,7 +43,7 @@ class MemberRegressor(DensityRegressor):
     @property
     def n_components_(self) -> int:
         """Components of the mixture of each member."""
-        return self.model_.network.members.n_components
+        return self.model_.network.member_components
 
     @property
     def validation_rows_(self) -> np.ndarray | None:

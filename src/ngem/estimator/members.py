@@ -141,7 +141,7 @@ def _train(
     train = _to_device(job.rows.take(others(len(job.rows.y), held_out)))
     watched = job.rows.take(held_out) if len(held_out) else job.watched
     validation = None if watched is None else _to_device(watched)
-    start = parameters.start_network(settings, train.x.shape[1], np.asarray(train.y), seed)
+    start = parameters.start_network(settings, np.asarray(train.x), np.asarray(train.y), seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:

@@ -46,7 +46,7 @@ from .schema import Schema
 KIND, VERSION = "ngem.MDNRegressor", 3
 
 #: Parameters that files of versions 1 and 2 lack, with the values that were meant.
-_ADDED = {"family": "gaussian", "n_members": 1, "guard": False}
+_ADDED = {"family": "gaussian", "n_members": 1, "guard": False, "n_bins": None}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 DIAGNOSTICS = {**COMMON_DIAGNOSTICS, "dropout": float, "skipped_steps": int}
@@ -207,7 +207,7 @@ def _check_header(header: dict, settings: dict, arrays: Mapping[str, np.ndarray]
     """Refuse what cannot be, above all sizes that the file's own arrays do not have."""
     most = sum(array.size for array in arrays.values())
     sizes = (settings["n_components"], *settings["hidden_sizes"])
-    for size in (*sizes, header["n_features"], header["n_outputs"]):
+    for size in (*sizes, settings["n_bins"] or 1, header["n_features"], header["n_outputs"]):
         need(is_count(size, 1, most), "sizes within those of the arrays", size)
     need(2 * len(sizes) <= len(arrays), "arrays for each layer", len(arrays))
     check_columns(header)
@@ -228,7 +228,7 @@ def _read_networks(
     """Return the networks that the settings describe, filled from the file."""
     most = sum(array.size for array in arrays.values())
     last = settings["n_components"] * parameters.family(settings).num_raw(dim)
-    widths = (n_inputs, *settings["hidden_sizes"], last)
+    widths = (n_inputs * (1 + (settings["n_bins"] or 0)), *settings["hidden_sizes"], last)
     need(all(a * b <= most for a, b in itertools.pairwise(widths)), "its own weights", widths)
     # Shapes only: nothing is allocated until every array of the file has been checked.
     like = eqx.filter_eval_shape(

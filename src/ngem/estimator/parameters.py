@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ..families import COVARIANCE_NAMES, AbstractFamily, get_family
-from ..nn import ACTIVATIONS, MixtureNetwork, initialize_head, mixture_mlp
+from ..nn import ACTIVATIONS, MixtureNetwork, fit_bins, initialize_head, mixture_mlp
 from ..objectives import OBJECTIVES, AbstractObjective, get_objective
 from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import Plan
@@ -110,6 +110,7 @@ RULES: dict[str, Rule] = {
     "scale_targets": flag(),
     "init": choice(("kmeans", "random")),
     "network": Rule(lambda v: v is None or callable(v), "None or a callable", None),
+    "n_bins": optional(integer(16)),
     "separate_networks": flag(),
     "dropout": Rule(
         lambda v: (isinstance(v, str) and v == "auto") or is_number(v, 0.0, ALMOST),
@@ -143,6 +144,11 @@ def check(settings: Mapping[str, Any]) -> None:
         raise ValueError(
             "init must be 'random' with a network of your own, because nothing tells which of its "
             f"parameters are the head, got {settings['init']!r}; pass init='random'."
+        )
+    if settings["network"] is not None and settings["n_bins"] is not None:
+        raise ValueError(
+            "n_bins must be None with a network of your own, which reads the features as they are, "
+            f"got {settings['n_bins']!r}; encode them inside the network with ngem.nn.Bins."
         )
     if settings["checkpoint"] is not None and not is_integer(settings["random_state"], 0):
         raise ValueError(
@@ -204,6 +210,7 @@ def architecture(
             hidden_sizes=tuple(map(int, settings["hidden_sizes"])),
             family=family(settings),
             separate=bool(settings["separate_networks"]),
+            n_bins=int(settings["n_bins"] or 0),
             activation=settings["activation"],
             dropout=0.0 if settings["dropout"] == "auto" else float(settings["dropout"]),
             layer_norm=bool(settings["layer_norm"]),
@@ -214,10 +221,13 @@ def architecture(
 
 
 def start_network(
-    settings: Mapping[str, Any], n_inputs: int, targets: np.ndarray, seed: int
+    settings: Mapping[str, Any], inputs: np.ndarray, targets: np.ndarray, seed: int
 ) -> MixtureNetwork:
     """Return the network from which training starts."""
-    network = architecture(settings, n_inputs, targets.shape[1], jax.random.key(seed))
+    network = architecture(settings, inputs.shape[1], targets.shape[1], jax.random.key(seed))
+    if settings["n_bins"] is not None:
+        bins = fit_bins(inputs, int(settings["n_bins"]))
+        network = eqx.tree_at(lambda tree: tree.body.bins, network, bins)
     if settings["init"] == "random":
         return network
     return initialize_head(network, targets.astype(np.float64), np.random.default_rng(seed))

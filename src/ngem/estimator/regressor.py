@@ -56,6 +56,9 @@ class MDNRegressor(MemberRegressor):
         init: "random", or "kmeans" to start at clusters of the targets.
         network: An Equinox module or function from one row to raw outputs, instead of an MLP;
             needs init="random". It returns `MixtureNetwork.num_raw` numbers.
+        n_bins: Pieces into which each feature is cut, with as many rows each; the network reads
+            where in each piece a row lies, beside the feature itself. Try 16 where steps and kinks
+            of single features matter. None for no such encoding.
         separate_networks: One network for the weights and one for the components.
         dropout: Fraction of hidden units to drop while training. "auto" is 0 or 0.1: the first two
             folds train both, and their held-out rows choose. It is 0 for a single network.
@@ -121,6 +124,7 @@ class MDNRegressor(MemberRegressor):
         scale_targets: Any = True,
         init: Any = "random",
         network: Any = None,
+        n_bins: Any = None,
         separate_networks: Any = False,
         dropout: Any = "auto",
         layer_norm: Any = False,
@@ -156,6 +160,7 @@ class MDNRegressor(MemberRegressor):
         self.scale_targets = scale_targets
         self.init = init
         self.network = network
+        self.n_bins = n_bins
         self.separate_networks = separate_networks
         self.dropout = dropout
         self.layer_norm = layer_norm

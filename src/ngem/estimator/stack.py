@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -49,6 +50,12 @@ RULES: dict[str, Rule] = {
 #: What became of a kind, by whether it has a weight.
 _OUTCOMES = {True: "used", False: "dropped: its weight was below a thousandth"}
 _NO_TIME = "not fitted: the budget was used up"
+_NO_LIBRARY = "not fitted: LightGBM is not installed (pip install 'ngem[boost]')"
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """Refuse a parameter that no fit could use, saying what it may be."""
+    check_rules(settings, RULES)
 
 
 class KindReport(NamedTuple):
@@ -67,6 +74,10 @@ class KindReport(NamedTuple):
     oof_nll: float
     weight: float
     outcome: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON can hold it: None for the likelihood of a kind that did not run."""
+        return {**self._asdict(), "oof_nll": None if np.isnan(self.oof_nll) else self.oof_nll}
 
 
 @dataclass(frozen=True)
@@ -138,7 +149,7 @@ class DensityStack(MemberRegressor):
             sample_weight: How much each row counts.
         """
         settings = self.get_params(deep=False)
-        check_rules(settings, RULES)
+        check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight)
         fitted, skipped = self._fit_kinds(X, y, sample_weight)
@@ -149,7 +160,9 @@ class DensityStack(MemberRegressor):
                 fitted.items(), judged.nll, judged.weights, strict=True
             )
         ]
-        self.kinds_ += [KindReport(name, 0.0, np.nan, 0.0, _NO_TIME) for name in skipped]
+        self.kinds_ += [
+            KindReport(name, 0.0, np.nan, 0.0, reason) for name, reason in skipped.items()
+        ]
         self.estimators_ = {
             kind.name: fitted[kind.name].model for kind in self.kinds_ if kind.weight
         }
@@ -168,19 +181,24 @@ class DensityStack(MemberRegressor):
 
     def _fit_kinds(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[dict[str, "_Fitted"], list[str]]:
-        """Return the fitted kinds by name, and the names of those that the budget left out."""
+    ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
+        """Return the fitted kinds by name, and why others were not fitted."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
+        skipped: dict[str, str] = {}
         start = time.perf_counter()
         for name, model in unfitted.items():
             before = time.perf_counter()
             if fitted and self.budget is not None and before - start >= self.budget:
-                break
+                skipped[name] = _NO_TIME
+                continue
+            if self.kinds is None and not _has_library(model):
+                skipped[name] = _NO_LIBRARY
+                continue
             model.set_params(random_state=seed, n_members=self.n_members).fit(X, y, sample_weight)
             fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
-        return fitted, [name for name in unfitted if name not in fitted]
+        return fitted, skipped
 
     def _estimator(self, kind: Any) -> tuple[str, Any]:
         """Return the name and a new estimator of a kind."""
@@ -220,9 +238,7 @@ class DensityStack(MemberRegressor):
             stack_file.SavedStack(
                 settings={name: plain_value(self._fit_settings[name]) for name in kept},
                 parts=[self._to_part(kind) for kind in self.kinds_ if kind.weight],
-                reports=[
-                    [None if value != value else value for value in kind] for kind in self.kinds_
-                ],
+                reports=[list(kind.plain().values()) for kind in self.kinds_],
                 feature_names=None if names is None else [str(name) for name in names],
                 n_features=self.n_features_in_,
                 target_ndim=self.target_ndim_,
@@ -291,6 +307,11 @@ class DensityStack(MemberRegressor):
     @property
     def _takes_gaps(self) -> bool:
         return True
+
+
+def _has_library(model: Any) -> bool:
+    """Return whether what a kind needs is installed; trees need an extra."""
+    return not isinstance(model, MixtureBoostingRegressor) or bool(find_spec("lightgbm"))
 
 
 class _Fitted(NamedTuple):

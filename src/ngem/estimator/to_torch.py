@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import torch
 from ..families import AbstractFamily
-from ..nn import ACTIVATIONS, MLP, Guard, SeparateNetworks
+from ..nn import ACTIVATIONS, MLP, EncodedNetwork, Guard, SeparateNetworks
 from .prediction import Model
 
 _NAMES = {function: name for name, function in ACTIVATIONS.items()}
@@ -44,6 +44,9 @@ def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:
 
 
 def _body(body: Any) -> Any:
+    if isinstance(body, EncodedNetwork):
+        start, slope = map(np.asarray, (body.bins.start, body.bins.slope))
+        return torch.Encoded(torch.Bins(start, slope), _body(body.network))
     if isinstance(body, SeparateNetworks):
         return torch.Parallel([_body(body.weights), _body(body.components)])
     if not isinstance(body, MLP):

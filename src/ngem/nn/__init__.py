@@ -1,6 +1,7 @@
 """Networks whose output is a mixture."""
 
 from .curvature import output_gradient, tapped
+from .encoding import Bins, EncodedNetwork, fit_bins, no_bins
 from .head import MixtureNetwork, apply, check_own_network, hidden_matrices, mixture_mlp
 from .networks import ACTIVATIONS, MLP, AbstractNetwork, SeparateNetworks
 from .predictor import WIDTHS, AbstractPredictor, Guard, Predictor, average
@@ -12,6 +13,8 @@ __all__ = [
     "WIDTHS",
     "AbstractNetwork",
     "AbstractPredictor",
+    "Bins",
+    "EncodedNetwork",
     "Guard",
     "MixtureNetwork",
     "Predictor",
@@ -20,10 +23,12 @@ __all__ = [
     "average",
     "check_own_network",
     "cluster_mixture",
+    "fit_bins",
     "hidden_matrices",
     "initialize_head",
     "k_means",
     "mixture_mlp",
+    "no_bins",
     "output_gradient",
     "tapped",
 ]

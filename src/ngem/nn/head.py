@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._types import Logits, Params
 from ..families import AbstractFamily, DiagonalGaussian
 from ..mixture import Mixture
+from .encoding import EncodedNetwork, no_bins
 from .networks import MLP, AbstractNetwork, SeparateNetworks
 
 
@@ -102,21 +103,27 @@ def mixture_mlp(
     hidden_sizes: Sequence[int] = (128, 128),
     family: AbstractFamily | None = None,
     separate: bool = False,
+    n_bins: int = 0,
     **settings: Any,
 ) -> MixtureNetwork:
-    """Return an MLP, or two for weights and components, whose output is a mixture."""
+    """Return an MLP, or two for weights and components, whose output is a mixture.
+
+    With `n_bins` it reads bins of each feature as well; `fit_bins` sets them from rows.
+    """
     family = DiagonalGaussian() if family is None else family
     sizes = (n_components, n_components * family.num_raw(dim))
+    n_inputs = in_size * (1 + n_bins)
     if separate:
         keys = jax.random.split(key)
         body = SeparateNetworks(
             *(
-                MLP(in_size, size, hidden_sizes, key=key, **settings)
+                MLP(n_inputs, size, hidden_sizes, key=key, **settings)
                 for size, key in zip(sizes, keys, strict=True)
             )
         )
     else:
-        body = MLP(in_size, sum(sizes), hidden_sizes, key=key, **settings)
+        body = MLP(n_inputs, sum(sizes), hidden_sizes, key=key, **settings)
+    body = EncodedNetwork(no_bins(in_size, n_bins), body) if n_bins else body
     return MixtureNetwork(body, n_components, dim, family)
 
 

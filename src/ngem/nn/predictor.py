@@ -130,6 +130,11 @@ class AbstractPredictor(eqx.Module):
         """Number of components of a predicted mixture."""
 
     @property
+    @abc.abstractmethod
+    def member_components(self) -> int:
+        """Number of components of the largest member."""
+
+    @property
     def num_raw(self) -> int:
         """Numbers that describe a predicted mixture."""
         return self.n_components * (1 + self.family.num_raw(self.dim))
@@ -138,6 +143,11 @@ class AbstractPredictor(eqx.Module):
     @abc.abstractmethod
     def member_weights(self) -> Float[Array, " member"]:
         """The weight of each member in the average."""
+
+    @property
+    @abc.abstractmethod
+    def is_guarded(self) -> bool:
+        """Whether it knows the range of the training rows."""
 
     @abc.abstractmethod
     def __call__(self, x: Float[Array, " inputs"]) -> Mixture:
@@ -193,8 +203,16 @@ class Predictor(AbstractPredictor):
         return self.n_members * self.members.n_components + own
 
     @property
+    def member_components(self) -> int:
+        return self.members.n_components
+
+    @property
     def member_weights(self) -> Float[Array, " member"]:
         return jnp.full(self.n_members, 1 / self.n_members)
+
+    @property
+    def is_guarded(self) -> bool:
+        return self.guard is not None
 
     def distance(self, x: Float[Array, " features"]) -> Float[Array, ""]:
         return jnp.zeros((), x.dtype) if self.guard is None else self.guard.distance(x)

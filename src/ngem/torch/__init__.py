@@ -4,11 +4,13 @@ from ._guard import Guard
 from ._head import MixtureDensityHead, RawToMixture
 from ._losses import OBJECTIVES, NGEMLoss, mixture_loss, ngem_loss, nll_loss
 from ._mixture import MixtureParameters, cdf, crps, distribution, quantile, sample
-from ._network import Features, MixtureDensityNetwork, Parallel, dense_network
+from ._network import Bins, Encoded, Features, MixtureDensityNetwork, Parallel, dense_network
 from ._schedule import PowerSchedule
 
 __all__ = [
     "OBJECTIVES",
+    "Bins",
+    "Encoded",
     "Features",
     "Guard",
     "MixtureDensityHead",

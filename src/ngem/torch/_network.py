@@ -66,6 +66,43 @@ class Parallel(nn.ModuleList):
         return torch.cat([network(x) for network in self], -1)
 
 
+class Bins(nn.Module):
+    """Cuts each feature into bins; each bin is an input that rises from 0 to 1 within it.
+
+    Args:
+        start: Where each bin starts, all bins of the first feature first; (bins,), or
+            (members, bins) for several networks side by side.
+        slope: One over the width of each bin, the same shape.
+    """
+
+    start: Tensor
+    slope: Tensor
+
+    def __init__(self, start: np.ndarray, slope: np.ndarray) -> None:
+        super().__init__()
+        for name, value in (("start", start), ("slope", slope)):
+            self.register_buffer(name, torch.tensor(value, dtype=torch.get_default_dtype()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features followed by their bins, (rows, inputs) or (members, rows, inputs)."""
+        per_feature = self.start.shape[-1] // x.shape[-1]
+        repeated = x.repeat_interleave(per_feature, -1)
+        filled = ((repeated - self.start.unsqueeze(-2)) * self.slope.unsqueeze(-2)).clamp(0, 1)
+        return torch.cat([x.expand(*filled.shape[:-1], x.shape[-1]), filled], -1)
+
+
+class Encoded(nn.Module):
+    """A network that reads features and their bins."""
+
+    def __init__(self, bins: Bins, network: nn.Module) -> None:
+        super().__init__()
+        self.bins, self.network = bins, network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of the network."""
+        return self.network(self.bins(x))
+
+
 class Dense(nn.Module):
     """A linear layer, or one for each of several networks side by side.
 
