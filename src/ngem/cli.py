@@ -107,6 +107,14 @@ Categorical = Annotated[
     typer.Option(metavar="COL[,COL]", help="Numeric columns to treat as categories."),
 ]
 Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="stack, network, or trees: boosted trees, which take categories and gaps as they are. "
+        "By default a stack of networks and trees, or the kind that the other options belong to.",
+    ),
+]
+Single = Annotated[
     str,
     typer.Option(
         "--model", help="network, or trees: boosted trees, which take categories and gaps."
@@ -141,6 +149,20 @@ Family = Annotated[
 
 # Options that only one kind of model has, each in a panel of the help.
 _NETWORK, _TREES = "Only with --model network", "Only with --model trees"
+_STACK = "Only with --model stack"
+Quality = Annotated[
+    str | None,
+    typer.Option(
+        help="fast: networks; good (the default): networks and trees; best: all kinds, slowest.",
+        rich_help_panel=_STACK,
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001, help="Seconds after which no further kind begins.", rich_help_panel=_STACK
+    ),
+]
 Hidden = Annotated[
     str | None,
     typer.Option(help="Widths of the hidden layers; 128,128 by default.", rich_help_panel=_NETWORK),
@@ -190,7 +212,7 @@ ModelOut = Annotated[
 def fit(
     data: Data,
     target: Target,
-    model: Kind = "network",
+    model: Kind = None,
     features: Features = None,
     exclude: Exclude = None,
     categorical: Categorical = None,
@@ -198,6 +220,8 @@ def fit(
     max_rows: MaxRows = None,
     validation_fraction: Validation = 0.1,
     members: Members = None,
+    quality: Quality = None,
+    budget: Budget = None,
     components: Annotated[
         int | None,
         typer.Option(
@@ -232,13 +256,12 @@ def fit(
     with readable_errors(debug=debug):
         _use_one_thread()
         from .tables import commands
+        from .tables.kinds import choose_kind
 
-        source = commands.Source(
-            data, target, features, exclude, categorical, missing, max_rows,
-            validation_fraction, seed, model,
-        )  # fmt: skip
         options = {
             "members": members,
+            "quality": quality,
+            "budget": budget,
             "components": components,
             "family": family,
             "learning-rate": learning_rate,
@@ -250,6 +273,10 @@ def fit(
             "leaves": leaves,
             "leaf-rows": leaf_rows,
         }
+        source = commands.Source(
+            data, target, features, exclude, categorical, missing, max_rows,
+            validation_fraction, seed, model or choose_kind(options),
+        )  # fmt: skip
         commands.fit(source, source.kind.settings(options), out, Output(quiet, as_json))
 
 
@@ -364,7 +391,7 @@ def tune(
     budget: Annotated[
         str, typer.Option(help="A time (60s, 10m, 1h) or a number of trials (20).")
     ] = "60s",
-    model: Kind = "network",
+    model: Single = "network",
     features: Features = None,
     exclude: Exclude = None,
     categorical: Categorical = None,

@@ -17,7 +17,7 @@ class Predictions(Model):
     """A model of two targets whose predictions say where they belong."""
 
     def __init__(self, guard, n_components):
-        network = SimpleNamespace(members=SimpleNamespace(n_components=n_components), guard=guard)
+        network = SimpleNamespace(member_components=n_components, is_guarded=guard is not None)
         object.__setattr__(self, "network", network)
 
     def mean(self, x, dtype=None):

@@ -233,8 +233,11 @@ WRONG = [
     (("network", "--leaf-rows", "4"), "--leaf-rows must come with --model trees"),
     (("trees", "--missing", "impute"), "one of 'keep', 'error', 'drop', got 'impute'"),
     (("network", "--missing", "keep"), "one of 'error', 'drop', 'impute', got 'keep'"),
+    (("stack", "--epochs", "2"), "--epochs must come with --model network, got --model stack"),
+    (("network", "--quality", "best"), "--quality must come with --model stack"),
+    (("stack", "--quality", "superb"), "quality must be one of 'fast', 'good', 'best'"),
     (("trees", "--learning-rate", "7"), "learning_rate must be"),
-    (("forest",), "--model must be one of 'network', 'trees', got 'forest'"),
+    (("forest",), "--model must be one of 'stack', 'network', 'trees', got 'forest'"),
 ]
 
 

@@ -76,12 +76,20 @@ class StackPredictor(AbstractPredictor):
         return sum(part.predictor.n_components for part in self.parts)
 
     @property
+    def member_components(self) -> int:
+        return max(part.predictor.member_components for part in self.parts)
+
+    @property
     def member_weights(self) -> Float[Array, " member"]:
         each = [
             weight * part.predictor.member_weights.astype(weight.dtype)
             for weight, part in zip(jnp.exp(self.log_weights), self.parts, strict=True)
         ]
         return jnp.concatenate(each)
+
+    @property
+    def is_guarded(self) -> bool:
+        return all(part.predictor.is_guarded for part in self.parts)
 
     def __call__(self, x: Float[Array, " inputs"]) -> Mixture:
         mixtures = [

@@ -14,7 +14,6 @@ from .._console import Output
 from .._errors import check_choice
 from ..estimator.loading import load
 from ..estimator.schema import Schema
-from ..estimator.stack import DensityStack
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
@@ -58,6 +57,7 @@ def tune(
     Trials are single members, which train fast. The best settings are then fitted once more, with
     all members.
     """
+    check_choice("--model of ngem tune", source.model, SPACES)
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path)
     new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
@@ -192,8 +192,7 @@ def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str,
     held_out, facts = estimator.validation_rows_, estimator.diagnostics_
     assert held_out is not None, "a loaded estimator does not know its validation rows"
     kind = kind_of(estimator)
-    kept = kind.steps(estimator)
-    members = len(kept)
+    members = len(estimator.folds_ or ())
     return {
         "training_rows": facts["training_rows"],
         "validation_rows": len(held_out),
@@ -204,10 +203,7 @@ def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str,
         "gain_over_least_squares": facts["gain_over_linear"],
         "outlier_rows": rows.numbers[facts["outlier_rows"]].tolist(),
         "components": estimator.n_components_,
-        "effective_components": facts["effective_components"],
-        "dead_components": facts["dead_components"],
-        f"{kind.step}s": estimator.n_iter_,
-        f"best_{kind.step}s": kept,
+        **kind.facts(estimator),
     }
 
 
@@ -246,7 +242,7 @@ def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
         raise TableError(f"the model must be a file, got {str(path)!r}; `ngem fit` writes one.")
     estimator = load(path)
     schema = estimator.table_
-    if schema is None or isinstance(estimator, DensityStack):
+    if schema is None:
         raise TableError(
             f"{path} must be a model that `ngem fit` wrote, got one fitted in Python, which does "
             "not know the columns of a file; use it in Python: ngem.load(...)."
@@ -267,11 +263,10 @@ def _new_estimator(source: Source, settings: dict[str, Any], output: Output) -> 
     """Return an estimator to fit; bad settings are refused before a large file is read."""
     _ = source.rule  # refuses a rule that this kind of model does not have
     estimator = source.kind.estimator(
-        **settings,
-        validation_fraction=source.validation_fraction,
-        random_state=source.seed,
-        verbose=int(output.is_text),
+        **settings, random_state=source.seed, verbose=int(output.is_text)
     )
+    if "validation_fraction" in estimator.get_params(deep=False):
+        estimator.set_params(validation_fraction=source.validation_fraction)
     source.kind.check(estimator.get_params(deep=False))
     return estimator
 

@@ -1,4 +1,4 @@
-"""The kinds of models that commands fit: all that differs between networks and trees."""
+"""The kinds of models that commands fit: all that differs between networks, trees and stacks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from .._errors import check_choice
-from ..estimator import boosting_parameters, parameters
+from ..estimator import boosting_parameters, parameters, stack
 from ..estimator.boosting_regressor import MixtureBoostingRegressor
 from ..estimator.regressor import MDNRegressor
 from ..estimator.schema import RULES, Schema
 
 #: What a command fits or loads.
-Estimator = MDNRegressor | MixtureBoostingRegressor
+Estimator = MDNRegressor | MixtureBoostingRegressor | stack.DensityStack
 
 #: Members whose rounds are listed one by one.
 _LISTED = 10
@@ -32,10 +32,11 @@ class Kind:
         of_table: Returns the parameters that a table decides.
         resolve: Returns parameters with the values that None stands for, from the parameters and
             the numbers of targets and rows.
-        best: Returns where in the history of each member its best state is, and is kept.
         what: Words for all members together.
         member: A word for one member.
-        step: A word for one step of training, of which `history_` has the likelihoods.
+        step: A word for one step of training, of which `history_` has the likelihoods; empty for a
+            stack, whose kinds train by themselves.
+        best: Returns where in the history of each member its best state is, and is kept.
     """
 
     name: str
@@ -45,10 +46,10 @@ class Kind:
     options: Mapping[str, str]
     of_table: Callable[[Schema], dict[str, Any]]
     resolve: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]]
-    best: Callable[[Any], np.ndarray]
     what: str
     member: str
-    step: str
+    step: str = ""
+    best: Callable[[Any], np.ndarray] = lambda estimator: np.empty(0, int)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -64,12 +65,26 @@ class Kind:
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
             if name not in self.options:
-                other = next(kind.name for kind in KINDS.values() if name in kind.options)
+                other = _kind_with([name])
                 raise ValueError(
                     f"--{name} must come with --model {other}, got --model {self.name}; leave it "
                     f"out, or choose --model {other}."
                 )
         return {self.options[name]: value for name, value in given.items()}
+
+    def facts(self, estimator: Any) -> dict[str, Any]:
+        """Return plain numbers about how the members, or the kinds of a stack, were trained."""
+        facts = estimator.diagnostics_
+        if not self.step:
+            names = ("best_kind", "gain_over_best_kind")
+            kinds = [kind.plain() for kind in estimator.kinds_]
+            return {"kinds": kinds, **{name: facts[name] for name in names}}
+        names = ("effective_components", "dead_components")
+        return {
+            **{name: facts[name] for name in names},
+            f"{self.step}s": estimator.n_iter_,
+            f"best_{self.step}s": self.steps(estimator),
+        }
 
     def steps(self, estimator: Any) -> list[int]:
         """Return the number of the epoch, or of the rounds, that was kept of each member."""
@@ -106,10 +121,10 @@ _NETWORK = Kind(
     },
     of_table=lambda schema: {"missing": "impute" if schema.missing == "impute" else "error"},
     resolve=parameters.resolve,
-    best=lambda estimator: estimator.best_epoch_,
     what="networks",
     member="network",
     step="epoch",
+    best=lambda estimator: estimator.best_epoch_,
 )
 
 _TREES = Kind(
@@ -127,13 +142,37 @@ _TREES = Kind(
     },
     of_table=lambda schema: {"categorical_features": schema.coded},
     resolve=lambda settings, dim, n_rows: settings,
-    best=lambda estimator: estimator.best_round_,
     what="boosted trees",
     member="member",
     step="round",
+    best=lambda estimator: estimator.best_round_,
 )
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (_NETWORK, _TREES)}
+_STACK = Kind(
+    name="stack",
+    estimator=stack.DensityStack,
+    check=stack.check,
+    coding="one-hot",
+    options={"members": "n_members", "quality": "quality", "budget": "budget"},
+    of_table=lambda schema: {},
+    resolve=lambda settings, dim, n_rows: settings,
+    what="stack",
+    member="member",
+)
+
+#: By the value of --model, the default first.
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (_STACK, _NETWORK, _TREES)}
+
+
+def choose_kind(options: Mapping[str, Any]) -> str:
+    """Return the kind of model to fit if the user names none: the first that has all options."""
+    given = [name for name, value in options.items() if value is not None]
+    return _kind_with(given)
+
+
+def _kind_with(options: Sequence[str]) -> str:
+    """Return the first kind that has all of the options, or else the first that has most."""
+    return max(KINDS, key=lambda name: sum(option in KINDS[name].options for option in options))
 
 
 def get_kind(name: str) -> Kind:

@@ -32,7 +32,7 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
     sampled = f", {taken:,} of them sampled at random" if taken < facts["rows"] else ""
     gaps = f", {dropped:,} dropped because of gaps" if dropped else ""
     # Trees read each column as it is.
-    inputs = f", {facts['inputs']} network inputs" if facts["kind"] == "network" else ""
+    inputs = f", {facts['inputs']} network inputs" if facts["kind"] != "trees" else ""
     return (
         f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
         f"Features: {len(kinds)} columns ({counts}){inputs}\n"
@@ -43,6 +43,8 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
 def training_text(result: dict[str, Any]) -> str:
     """Return how the rows were split, and how the training went."""
     kind, rows, members = KINDS[result["kind"]], result["training_rows"], result["members"]
+    if "kinds" in result:
+        return _stack_text(result)
     kept = kind.kept_text(result[f"best_{kind.step}s"])
     if result["judged_by"] == "folds":
         split = f"{rows:,} rows in {members} folds; each {kind.member} holds one fold out"
@@ -57,6 +59,26 @@ def training_text(result: dict[str, Any]) -> str:
     trained = f"{members} {kind.member}s, at most " if members > 1 else ""
     steps = f"{result[f'{kind.step}s']:,} {kind.step}s in {result['seconds']:.1f} s"
     return f"Split:    {split} (seed {result['seed']})\nTraining: {what}{trained}{steps}; {kept}"
+
+
+def _stack_text(result: dict[str, Any]) -> str:
+    """Return what became of each kind of a stack."""
+    kinds = result["kinds"]
+    width = max(len(kind["name"]) for kind in kinds)
+    lines = [
+        _gains_text(result),
+        f"Split:    {result['training_rows']:,} rows in {result['members']} folds; each member "
+        f"holds one fold out (seed {result['seed']})",
+        f"Training: {len(kinds)} kinds of models in {result['seconds']:.1f} s, weighted by their "
+        "held-out rows",
+    ]
+    for kind in kinds:
+        if kind["oof_nll"] is not None:
+            told = f"NLL {kind['oof_nll']:.3f}, weight {kind['weight']:.2f}, {kind['seconds']} s"
+        else:
+            told = kind["outcome"]
+        lines.append(f"  {kind['name']:<{width}}  {told}")
+    return "\n".join(lines)
 
 
 def summary_text(result: dict[str, Any]) -> str:
@@ -123,20 +145,42 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
         judged = f"{folds}, each by a {member} that had not seen it:"
     yield f"\nOn the {scores['rows']:,} {judged}"
     yield from _score_lines(scores)
+    if "kinds" in result:
+        yield f"  components: {result['components']} of all members together"
+    else:
+        yield from _gain_lines(result)
+        yield _components_text(result, member)
+    if result["outlier_rows"]:
+        yield f"  {_outlier_text(result['outlier_rows'])}"
+
+
+def _gain_lines(result: dict[str, Any]) -> Iterator[str]:
     gains = (("one Gaussian for all rows", "gaussian"), ("linear least squares", "least_squares"))
     for label, name in gains:
         gain = result[f"gain_over_{name}"]
         yield f"  gain over {label}: {'unknown' if gain is None else f'{gain:.3f} nat per row'}"
+
+
+def _gains_text(result: dict[str, Any]) -> str:
+    """Return how much better a stack is than simple models and than its best kind."""
+    gains = [
+        (result["gain_over_least_squares"], "a straight line"),
+        (result["gain_over_gaussian"], "one Gaussian for all rows"),
+        (result["gain_over_best_kind"], f"the best kind alone ({result['best_kind']})"),
+    ]
+    known = [f"{gain:.3f} over {what}" for gain, what in gains if gain is not None]
+    return f"Gain:     {', '.join(known)}, in nats per held-out row"
+
+
+def _components_text(result: dict[str, Any], member: str) -> str:
+    """Return how many components are in use."""
     effective, unused = result["effective_components"], len(result["dead_components"])
     in_use = "" if effective is None else f"{effective:.1f} effective, "
     components, members = result["components"], result["members"]
     if members == 1:
-        yield f"  components: {components}, {in_use}{unused} unused"
-    else:
-        of_all = f"{unused} of {components * members} unused"
-        yield f"  components of each {member}: {components}, {in_use}{of_all}"
-    if result["outlier_rows"]:
-        yield f"  {_outlier_text(result['outlier_rows'])}"
+        return f"  components: {components}, {in_use}{unused} unused"
+    of_all = f"{unused} of {components * members} unused"
+    return f"  components of each {member}: {components}, {in_use}{of_all}"
 
 
 def _outlier_text(rows: Sequence[int]) -> str:

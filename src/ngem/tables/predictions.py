@@ -63,7 +63,7 @@ def prediction_columns(
         for names, values in blocks
         for index, name in enumerate(names)
     }
-    if model.network.guard is None:  # the model is older, and does not know the range
+    if not model.network.is_guarded:  # the model is older, and does not know the range
         return columns
     return {**columns, "outside": model.distance(rows)[: len(x)] > 0}
 
@@ -97,7 +97,7 @@ def _interval(model: Model, x: np.ndarray, level: float, kind: str) -> tuple[lis
     A region has at most as many pieces as one network has components: several networks with a few
     more would make many columns that are nearly always empty.
     """
-    regions = join_pieces(model.interval(x, level, kind), model.network.members.n_components)
+    regions = join_pieces(model.interval(x, level, kind), model.network.member_components)
     pieces = regions.shape[2]
     ends = regions.reshape(*regions.shape[:2], 2 * pieces).swapaxes(1, 2)
     numbers = [""] if kind == "equal-tailed" else [f"_{piece + 1}" for piece in range(pieces)]

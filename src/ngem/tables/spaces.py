@@ -51,7 +51,7 @@ def sample_network(rng: np.random.Generator | None) -> dict[str, Any]:
 
 def sample_trees(rng: np.random.Generator | None) -> dict[str, Any]:
     """Return settings of boosted trees."""
-    default = KINDS["trees"].estimator()
+    default: Any = KINDS["trees"].estimator()
     if rng is None:
         names = ("n_components", "num_leaves", "min_rows_in_leaf", "learning_rate")
         return {name: getattr(default, name) for name in names}

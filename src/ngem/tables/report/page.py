@@ -40,14 +40,16 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
         title=title,
         summary=_summary(model, rows, scores),
         columns=_columns(rows, schema),
-        convergence=pictures.convergence(model),
+        convergence=pictures.convergence(model) if kind.step else pictures.kind_weights(model),
         importance=pictures.importance_bars(importance),
         gains=_gains(model, schema),
         targets=[
             _target(model, rows, schema, scores, importance, target)
             for target in range(len(schema.targets))
         ],
-        weights=pictures.component_weights(model.model_.network, weights, kind.member),
+        weights=pictures.component_weights(model.model_.network, weights, kind.member)
+        if kind.step
+        else None,
         least_likely=_least_likely(rows, schema, scores),
         command=schema.command,
         settings=json.dumps(_settings(model), indent=1),
@@ -132,13 +134,12 @@ def _summary(model: Estimator, rows: Rows, scores: RowScores) -> dict[str, str]:
     nll = scores.nll.mean()
     rmse = np.sqrt(np.mean(scores.error**2, axis=0))
     crps = scores.crps.mean(axis=0)
-    effective = facts["effective_components"]
     kind = kind_of(model)
     return {
         "Rows in this report": f"{len(rows.x):,}",
         "Of these, outside the range of the training rows": _outside(model, rows),
         "Training rows": f"{facts['training_rows']:,}",
-        kind.what.capitalize(): pictures.kept_text(model),
+        kind.what.capitalize(): pictures.kept_text(model) if kind.step else _kinds_text(model),
         "NLL, in the units of the targets": f"{nll:.4f} nat",
         "NLL, standardized": f"{nll - facts['nll_offset']:.4f} nat",
         "Root mean squared error of the mean": ", ".join(f"{value:.4g}" for value in rmse),
@@ -147,15 +148,33 @@ def _summary(model: Estimator, rows: Rows, scores: RowScores) -> dict[str, str]:
         "At the fit: gain over one Gaussian": _gain(facts["gain_over_gaussian"]),
         "At the fit: gain over linear least squares": _gain(facts["gain_over_linear"]),
         "At the fit: outlier rows": f"{len(facts['outlier_rows']):,}",
-        f"At the fit: effective components of a {kind.member}": "unknown"
-        if effective is None
-        else f"{effective:.1f} of {model.n_components_}",
+        **_components(model),
     }
+
+
+def _kinds_text(model: Any) -> str:
+    """Return the kinds of a stack with their weights."""
+    used = [kind for kind in model.kinds_ if kind.weight]
+    return ", ".join(f"{kind.name} {kind.weight:.2f}" for kind in used)
+
+
+def _components(model: Estimator) -> dict[str, str]:
+    """Return how many components a model has and uses."""
+    kind = kind_of(model)
+    if not kind.step:
+        gain = _gain(model.diagnostics_["gain_over_best_kind"])
+        return {
+            "At the fit: gain over the best kind alone": gain,
+            "Components of all members together": str(model.n_components_),
+        }
+    effective = model.diagnostics_["effective_components"]
+    in_use = "unknown" if effective is None else f"{effective:.1f} of {model.n_components_}"
+    return {f"At the fit: effective components of a {kind.member}": in_use}
 
 
 def _outside(model: Estimator, rows: Rows) -> str:
     """Return how many rows have a feature outside the range of the training rows."""
-    if model.model_.network.guard is None:
+    if not model.model_.network.is_guarded:
         return "unknown"  # to a model of an earlier version
     return f"{np.count_nonzero(model.model_.distance(rows.x) > 0):,}"
 

@@ -37,7 +37,7 @@ def picture(
     return Picture(title, alt, light, dark)
 
 
-def convergence(model: Estimator) -> Picture:
+def convergence(model: Any) -> Picture:
     """Return the NLL of training and held-out rows over the steps, a thin line for each member."""
     offset = model.diagnostics_["nll_offset"]
     train = np.asarray(model.history_["train_nll"]) + offset
@@ -65,6 +65,22 @@ def convergence(model: Estimator) -> Picture:
         "be negative: it is minus a log density."
     )
     return picture("Convergence", alt, draw)
+
+
+def kind_weights(model: Any) -> Picture:
+    """Return the weight of each kind of a stack, with its NLL on held-out rows."""
+    ran = sorted((kind for kind in model.kinds_ if kind.seconds), key=lambda kind: kind.weight)
+    names = [f"{kind.name}: NLL {kind.oof_nll:.3f}" for kind in ran]
+
+    def draw(ax: Any) -> None:
+        ax.barh(names, [kind.weight for kind in ran], color=_BLUE)
+        ax.set(xlabel="weight in the stack", xlim=(0, 1))
+        ax.grid(axis="y", visible=False)
+
+    alt = "Weights that held-out rows gave to the kinds of models: " + ", ".join(
+        f"{kind.name} {kind.weight:.2f}" for kind in reversed(ran)
+    )
+    return picture("Kinds of models in the stack", alt, draw, (6.0, 0.9 + 0.28 * len(ran)))
 
 
 def kept_text(model: Estimator) -> str:
@@ -117,7 +133,7 @@ def component_weights(network: Predictor, weights: np.ndarray, member: str) -> P
     Components of different members have nothing in common but their rank. So the weights are those
     of the heaviest component of a member, of the next one and so on, summed over the members.
     """
-    own = network.members.n_components
+    own = network.member_components
     of_members = weights[:, : network.n_members * own].reshape(-1, network.n_members, own)
     ranked = np.sum(-np.sort(-of_members, axis=-1), axis=1)
     ranks = [f"component {rank + 1}" for rank in range(own)]
