@@ -67,7 +67,8 @@ def test_fit_gives_a_stack_and_tells_its_gains_first(here):
     assert f"{facts['gain_over_best_kind']:.3f} over the best kind alone (" in gains
     assert "120 rows in 2 folds; each member holds one fold out (seed 0)" in printed[4]
     for kind, line in zip(model.kinds_, printed[6:8], strict=True):
-        assert line.startswith(f"  {kind.name:<7}  NLL {kind.oof_nll:.3f}, weight {kind.weight:.2f}")
+        figures = f"NLL {kind.oof_nll:.3f}, weight {kind.weight:.2f}"
+        assert line.startswith(f"  {kind.name:<7}  {figures}")
 
 
 def features(frame):

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ..datasets import load_uci, uci_splits
-from ..datasets.uci import SOURCES
 from ..estimator.regressor import MDNRegressor
 from .store import Unit, rounded
 
@@ -19,14 +18,14 @@ class Settings:
         datasets: Names of UCI sets with one target.
         objectives: Parameters of `MDNRegressor` that differ from its defaults, by a method's name.
         published: The best NLL that others have published for neural methods, by set.
-        splits: Largest number of published splits to use.
+        splits: How many of the published splits to use, by set.
         max_epochs: Largest number of epochs; 0 is the estimator's default.
     """
 
     datasets: list[str]
     objectives: dict[str, dict[str, Any]]
     published: dict[str, float]
-    splits: int
+    splits: dict[str, int]
     max_epochs: int
 
 
@@ -34,10 +33,10 @@ def units(settings: Settings) -> list[Unit]:
     """Return one unit for each set, method and split; all sets of a split come first."""
     return [
         {"dataset": name, "objective": objective, "seed": split}
-        for split in range(settings.splits)
+        for split in range(max(settings.splits.values()))
         for name in settings.datasets
         for objective in settings.objectives
-        if split < SOURCES[name].splits
+        if split < settings.splits[name]
     ]
 
 
