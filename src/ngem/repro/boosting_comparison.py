@@ -1,4 +1,4 @@
-"""Tables of the studies of boosted mixtures: by curvature, and beside other boosted densities."""
+"""Tables of the studies of boosted mixtures and stacks, beside other methods."""
 
 from collections.abc import Sequence
 
@@ -41,6 +41,20 @@ def peers_table(spec: Spec, results: Results) -> Table:
             if not runs:  # left out by the spec
                 continue
             cells = [_cell(runs, score) for score in ("nll", "crps", "quantile_crps")]
+            rows.append([name, method, *cells, str(len(runs))])
+    return rows
+
+
+def strength_table(spec: Spec, results: Results) -> Table:
+    """Return mean test scores with standard errors by data set and method."""
+    names = ("nll", "crps", "rmse", "coverage50", "coverage90", "coverage99")
+    rows = [["set", "method", "NLL", "CRPS", "RMSE", "50%", "90%", "99% intervals", "splits"]]
+    kinds = ("stacks", "single", "networks", "peers")
+    methods = [method for kind in kinds for method in spec.settings[kind]]
+    for name in spec.settings["datasets"]:
+        for method in methods:
+            runs = results.select(dataset=name, method=method)
+            cells = [_cell(runs, score) for score in names]
             rows.append([name, method, *cells, str(len(runs))])
     return rows
 

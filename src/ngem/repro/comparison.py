@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .boosting_comparison import curvature_table, peers_table
+from .boosting_comparison import curvature_table, peers_table, strength_table
 from .objective_comparison import objective_table
 from .spec import Spec
 from .statistics import root_rule, scores, standard_error
@@ -191,6 +191,7 @@ TABLES: dict[str, Callable[[Spec, Results], Any]] = {
     "fig1": densities_table,
     "objectives": objective_table,
     "pruning": objective_table,
+    "strength": strength_table,
     "table1": entropy_table,
     "table2": entropy_and_nll_table,
     "table3": mnist_table,

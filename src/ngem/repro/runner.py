@@ -25,6 +25,7 @@ EXPERIMENTS = (
     "one_gaussian",
     "regression",
     "standard_splits",
+    "strength",
     "two_gaussians",
     "two_sinusoids",
     "unequal_weights",

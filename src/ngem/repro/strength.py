@@ -1,0 +1,140 @@
+"""Networks, boosted mixtures and stacks beside other methods, on published splits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import stack
+from ..estimator.portfolio import QUALITIES, make_kind
+from ..estimator.prediction import Model
+from ..estimator.regressor import MDNRegressor
+from ..estimator.stack import stack_models
+from . import boosting_peers
+from .boosting_study import Problem, problem
+from .store import Run, Unit, rounded
+
+#: The unit in which all kinds of a stack are fitted, and from which the stacks follow.
+PORTFOLIO = "portfolio"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is fitted to which sets.
+
+    Attributes:
+        datasets: UCI sets, each with its number of published splits, the first ones.
+        single: By method: kinds that are also scored by themselves.
+        stacks: By method: the preset whose kinds are stacked. All kinds of all presets are fitted
+            once.
+        networks: By method: parameters of `MDNRegressor` that differ from its defaults.
+        peers: By method: "library", and its parameters.
+        leaves: Leaves of a tree to choose from, for peers.
+        max_rounds: Rounds of peers at most.
+        patience: Their rounds without improvement before stopping.
+        validation_fraction: Fraction of the training rows that stops peers and chooses leaves.
+        published_nll: The best NLL that others have published, by set.
+        published_crps: The best CRPS that others have published, by set.
+    """
+
+    datasets: dict[str, int]
+    single: dict[str, str]
+    stacks: dict[str, str]
+    networks: dict[str, dict[str, Any]]
+    peers: dict[str, dict[str, Any]]
+    leaves: list[int]
+    max_rounds: int
+    patience: int
+    validation_fraction: float
+    published_nll: dict[str, float]
+    published_crps: dict[str, float]
+
+
+def units(settings: Settings) -> list[Unit]:
+    """Return one unit for each set, split and method; all sets of a split come first."""
+    methods = [PORTFOLIO, *settings.networks, *settings.peers]
+    return [
+        {"dataset": name, "method": method, "seed": seed}
+        for seed in range(max(settings.datasets.values()))
+        for name, splits in settings.datasets.items()
+        if seed < splits
+        for method in methods
+    ]
+
+
+def run(settings: Settings, unit: Unit) -> dict[str, Any]:
+    """Return the test scores of a method on a split, in the set's units; nothing is chosen."""
+    method, seed = unit["method"], unit["seed"]
+    rows = problem(unit["dataset"], seed)
+    if method == PORTFOLIO:
+        return {"scores": _portfolio(settings, rows, unit)}
+    if method in settings.networks:
+        model = MDNRegressor(**settings.networks[method], random_state=seed).fit(rows.x, rows.y)
+        return _scores(settings, model.model_, rows, unit["dataset"])
+    peers = boosting_peers.Settings(
+        datasets=settings.datasets,
+        methods=settings.peers,
+        leaves=settings.leaves,
+        max_rounds=settings.max_rounds,
+        patience=settings.patience,
+        validation_fraction=settings.validation_fraction,
+    )
+    scored = boosting_peers.run(peers, unit)
+    if "crps" not in scored and "quantile_crps" in scored:
+        scored["crps"] = scored["quantile_crps"]
+    return scored
+
+
+def derived(runs: list[Run]) -> list[Run]:
+    """Return a run for each method that follows from the fitted kinds."""
+    return [
+        {"dataset": run["dataset"], "seed": run["seed"], "method": method, **scores}
+        for run in runs
+        if run["method"] == PORTFOLIO
+        for method, scores in run["scores"].items()
+    ]
+
+
+def _portfolio(settings: Settings, rows: Problem, unit: Unit) -> dict[str, dict[str, Any]]:
+    """Fit every kind once; return the scores of single kinds and of stacks."""
+    kinds = {name for preset in settings.stacks.values() for name in QUALITIES[preset]}
+    names = [name for name in QUALITIES["best"] if name in kinds | set(settings.single.values())]
+    fitted = {
+        name: make_kind(name).set_params(random_state=unit["seed"]).fit(rows.x, rows.y)
+        for name in names
+    }
+    scores = {
+        method: _scores(settings, fitted[kind].model_, rows, unit["dataset"])
+        for method, kind in settings.single.items()
+    }
+    for method, preset in settings.stacks.items():
+        models = [fitted[name] for name in QUALITIES[preset]]
+        held_out = np.column_stack([model.oof_log_prob_ for model in models])
+        weights = stack(held_out[np.isfinite(held_out).all(axis=1)]).weights
+        used = [model.model_ for model, weight in zip(models, weights, strict=True) if weight]
+        joint = stack_models(used, weights[weights > 0], rows.x[:1])
+        scores[method] = {
+            **_scores(settings, joint, rows, unit["dataset"]),
+            "weights": dict(zip(QUALITIES[preset], rounded(weights, 3), strict=True)),
+        }
+    return scores
+
+
+def _scores(settings: Settings, model: Model, rows: Problem, name: str) -> dict[str, Any]:
+    """Return the scores of the test rows."""
+    x, y = rows.x_test, rows.y_test[:, None]
+    crps, depth = model.crps(x, y), np.abs(model.pit(x, y) - 0.5)
+    measured = {
+        "nll": -float(np.mean(model.log_prob(x, y))),
+        "crps": float(np.mean(crps)),
+        "rmse": float(np.sqrt(np.mean((model.mean(x) - y) ** 2))),
+        "largest_crps": float(np.max(crps) / np.ptp(np.concatenate([rows.y, rows.y_test]))),
+        **{f"coverage{level}": float(np.mean(depth <= level / 200)) for level in (50, 90, 99)},
+    }
+    bars = {"nll": settings.published_nll, "crps": settings.published_crps}
+    against = {
+        f"{score}_against_published": measured[score] - bar[name]
+        for score, bar in bars.items()
+        if name in bar
+    }
+    return {score: rounded(value) for score, value in {**measured, **against}.items()}
