@@ -143,6 +143,12 @@ Members = Annotated[
     int | None,
     typer.Option(min=1, help="Models to average, 5 by default; each holds out a fold of the rows."),
 ]
+Resolution = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Step to which the targets were rounded, such as 1 for whole numbers."
+    ),
+]
 Family = Annotated[
     str | None, typer.Option(help="Components: gaussian (the default), logistic or laplace.")
 ]
@@ -222,6 +228,7 @@ def fit(
     members: Members = None,
     quality: Quality = None,
     budget: Budget = None,
+    resolution: Resolution = None,
     components: Annotated[
         int | None,
         typer.Option(
@@ -262,6 +269,7 @@ def fit(
             "members": members,
             "quality": quality,
             "budget": budget,
+            "resolution": resolution,
             "components": components,
             "family": family,
             "learning-rate": learning_rate,

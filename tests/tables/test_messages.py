@@ -12,6 +12,7 @@ FACTS = {
     "features": {"a": "number", "b": "category", "c": "number", "d": "boolean"},
     "inputs": 7,
     "targets": ["y", "z"],
+    "steps": [None, None],
     "seed": 3,
     "kind": "network",
 }
@@ -109,6 +110,14 @@ def test_training_of_trees():
     assert "Training: boosted trees, 1,200 rounds in 12.3 s; kept 1 round, the best" in single
     few = messages.training_text(TREES | one | {"judged_by": "training"})
     assert few.endswith("kept all of them")
+
+
+def test_rounded_targets_are_said_with_what_helps():
+    facts = {**TREES, "steps": [0.25] * len(TREES["targets"])}
+    text = messages.table_text(Path("table.csv"), facts)
+    assert "is rounded to steps of 0.25." in text
+    assert "--resolution 0.25 bounds it" in text
+    assert "rounded" not in messages.table_text(Path("table.csv"), {**facts, "resolution": 0.25})
 
 
 def test_nothing_about_trees_speaks_of_networks():

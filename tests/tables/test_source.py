@@ -23,6 +23,7 @@ def test_a_source_is_read_in_two_passes(mixed, passes):
         "features": {"size": "number", "place": "category"},
         "inputs": schema.n_features,
         "targets": ["price"],
+        "steps": [None],
         "seed": 1,
         "kind": "network",
     }

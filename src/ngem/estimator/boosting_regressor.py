@@ -14,7 +14,7 @@ from .boosting_members import Job, fit_units, train_members
 from .categories import Categories, find_categories
 from .member_regressor import MemberRegressor, histories, judge
 from .prediction import Model
-from .preprocessing import check_numeric
+from .preprocessing import check_numeric, undo_rounding
 
 _ENCODE = "name such columns in categorical_features, or convert them with astype('category')"
 
@@ -62,6 +62,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         guard: Add a linear model and a few wide densities to the mixture, with weights that
             held-out rows choose. They bound what a surprising target costs, take over where
             features lie far outside the training rows, and carry the prediction when rows are few.
+        resolution: The step to which targets were rounded, such as 1 for whole numbers; see
+            `MDNRegressor`. None takes targets as exact.
         categorical_features: "auto" for columns of a categorical dtype of pandas or polars; or a
             list of names or numbers of columns. A category that the training rows did not have is
             read as a missing one.
@@ -117,6 +119,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         patience: Any = 50,
         scale_floor: Any = 1e-3,
         guard: Any = True,
+        resolution: Any = None,
         categorical_features: Any = "auto",
         callbacks: Any = (),
         n_jobs: Any = None,
@@ -143,6 +146,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.patience = patience
         self.scale_floor = scale_floor
         self.guard = guard
+        self.resolution = resolution
         self.categorical_features = categorical_features
         self.callbacks = callbacks
         self.n_jobs = n_jobs
@@ -173,6 +177,9 @@ class MixtureBoostingRegressor(MemberRegressor):
         table, target_ndim = self._read_table(X, y, sample_weight)
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
+        table = undo_rounding(table, self.resolution, seed)
+        if watched is not None:
+            watched = undo_rounding(watched, self.resolution, seed + 1)
         units = fit_units(seen, self.categories_)
         job = Job(settings, seed, units, self.categories_.columns, table, held_out, watched)
         members = self._train(job)
@@ -189,7 +196,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         network = boosting.tree_predictor(
             outputs, len(members), units.plain.n_columns, judged.guard
         )
-        model = Model(network, units.inputs(forests), units.targets)
+        model = Model(network, units.inputs(forests), units.targets, self.resolution)
         self._keep_log_densities(_num_samples(X), judged.log_density - units.targets.log_volume)
         return self._keep(
             model,

@@ -46,7 +46,7 @@ from .schema import Schema
 KIND, VERSION = "ngem.MDNRegressor", 3
 
 #: Parameters that files of versions 1 and 2 lack, with the values that were meant.
-_ADDED = {"family": "gaussian", "n_members": 1, "guard": False, "n_bins": None}
+_ADDED = {"family": "gaussian", "n_members": 1, "guard": False, "n_bins": None, "resolution": None}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 DIAGNOSTICS = {**COMMON_DIAGNOSTICS, "dropout": float, "skipped_steps": int}
@@ -135,7 +135,7 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     need(within, "best epochs within the history", best_epochs)
     return Saved(
         settings=settings,
-        model=Model(network, inputs, targets),
+        model=Model(network, inputs, targets, settings["resolution"]),
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,

@@ -145,6 +145,11 @@ def check(settings: Mapping[str, Any]) -> None:
             "init must be 'random' with a network of your own, because nothing tells which of its "
             f"parameters are the head, got {settings['init']!r}; pass init='random'."
         )
+    if settings["resolution"] is not None and settings["covariance"] == "full":
+        raise ValueError(
+            "covariance must be 'diag' with a resolution, because the probability of a box has no "
+            "closed form otherwise, got 'full'; pass covariance='diag'."
+        )
     if settings["network"] is not None and settings["n_bins"] is not None:
         raise ValueError(
             "n_bins must be None with a network of your own, which reads the features as they are, "
@@ -164,7 +169,8 @@ def resolve(settings: Mapping[str, Any], dim: int, n_rows: int) -> dict[str, Any
     of the user's own has a fixed number of outputs, so there the choice is that of one target.
     """
     is_joint = dim > 1 and n_rows >= _JOINT_ROWS and settings["network"] is None
-    is_full = is_joint and dim <= _FULL_DIM and settings["family"] == "gaussian"
+    is_independent = settings["family"] != "gaussian" or settings["resolution"] is not None
+    is_full = is_joint and dim <= _FULL_DIM and not is_independent
     chosen = {
         "n_components": _JOINT_COMPONENTS if is_joint else _COMPONENTS,
         "covariance": "full" if is_full else "diag",

@@ -50,11 +50,19 @@ class Model(Generic[Network, Inputs]):
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
     units, of the asked dtype, and begin with the axis of rows.
+
+    Attributes:
+        network: What predicts, in units of its own.
+        inputs: From a user's features to its inputs.
+        targets: From a user's targets to its units.
+        resolution: The step to which targets were rounded, in the user's units; None if they are
+            not rounded. A log density is then the mean over the values that round to the target.
     """
 
     network: Network
     inputs: Inputs
     targets: Scaling
+    resolution: float | None = None
 
     def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the conditional mean, (rows, dim)."""
@@ -110,9 +118,15 @@ class Model(Generic[Network, Inputs]):
     def log_prob(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the joint log density of each row's targets, (rows,)."""
         offset = self.targets.log_volume
-        scaled = self.targets.forward(y)
+        if self.resolution is None:
+            program, places = _log_prob, (self.targets.forward(y),)
+        else:
+            program = _log_mass
+            ends = (y + sign * self.resolution / 2 for sign in (-1, 1))
+            places = tuple(map(self.targets.forward, ends))
+            offset = y.shape[1] * np.log(self.resolution)
         return self._stream(
-            _log_prob, x, scaled, finish=lambda part: part.astype(float) - offset, dtype=dtype
+            program, x, *places, finish=lambda part: part.astype(float) - offset, dtype=dtype
         )
 
     def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
@@ -256,6 +270,16 @@ def _log_prob(
     network: AbstractPredictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> Float[Array, " batch"]:
     return jax.vmap(network)(x).log_prob(y)
+
+
+@eqx.filter_jit
+def _log_mass(
+    network: AbstractPredictor,
+    x: Float[Array, "batch inputs"],
+    lower: Float[Array, "batch dim"],
+    upper: Float[Array, "batch dim"],
+) -> Float[Array, " batch"]:
+    return jax.vmap(network)(x).log_mass(lower, upper)
 
 
 @eqx.filter_jit

@@ -13,6 +13,10 @@ from jaxtyping import Float, Int
 _NOT_NUMBERS = ("<u", ">u", "|s", "str", "utf8", "categor", "enum", "date", "time")
 
 
+#: Rows for each value of targets that count as rounded, and the smallest step in deviations.
+_REPEATS, _COARSE = 5, 0.01
+
+
 class Table(NamedTuple):
     """Rows in the user's units: features, targets, and weights unless all are equal."""
 
@@ -26,6 +30,35 @@ class Table(NamedTuple):
         if weights is not None and np.all(weights == weights[:1]):
             weights = None
         return Table(self.x[rows], self.y[rows], weights)
+
+
+def undo_rounding(table: Table, resolution: float | None, seed: int) -> Table:
+    """Return rows whose targets are spread evenly over the values that round to them.
+
+    A density can put atoms on rounded targets, and its likelihood then has no bound. Of spread
+    targets it learns the mass of each step.
+    """
+    if resolution is None:
+        return table
+    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, table.y.shape)
+    return table._replace(y=table.y + resolution * noise)
+
+
+def rounding_step(y: Float[np.ndarray, " batch"]) -> float | None:
+    """Return the step of targets that are rounded coarsely and repeat; None for others.
+
+    Rounded means that all distances between values are multiples of the smallest. Coarsely means
+    that there are few values for so many rows, and that a step is at least a hundredth of a
+    standard deviation.
+    """
+    values = np.unique(y)
+    if len(values) < 3 or len(values) * _REPEATS > len(y):
+        return None
+    gaps = np.diff(values)
+    step = float(gaps.min())
+    multiples = gaps / step
+    is_even = np.allclose(multiples, np.round(multiples), atol=1e-3)
+    return step if is_even and step >= _COARSE * float(np.std(y)) else None
 
 
 class Scaling(NamedTuple):

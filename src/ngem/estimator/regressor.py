@@ -12,7 +12,7 @@ from . import model_file, parameters
 from .member_regressor import MemberRegressor, histories, judge
 from .members import Job, Member, standardized, train_members
 from .prediction import Model
-from .preprocessing import fit_inputs, fit_scaling, no_scaling
+from .preprocessing import fit_inputs, fit_scaling, no_scaling, undo_rounding
 
 
 class MDNRegressor(MemberRegressor):
@@ -73,6 +73,9 @@ class MDNRegressor(MemberRegressor):
             held-out rows choose. They bound what a surprising target costs, take over where
             features lie far outside the training rows, and carry the prediction when rows are few.
             False predicts with the networks alone.
+        resolution: The step to which targets were rounded, such as 1 for whole numbers. The model
+            then learns the probability of each step, and `log_prob` is its logarithm minus that of
+            the step: bounded, and comparable with other densities. None takes targets as exact.
         missing: "error", or "impute" to replace NaN in features by the column's median and to add
             an indicator of where that happened. Targets must be complete.
         callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
@@ -135,6 +138,7 @@ class MDNRegressor(MemberRegressor):
         ema: Any = 0.99,
         scale_floor: Any = 1e-4,
         guard: Any = True,
+        resolution: Any = None,
         missing: Any = "error",
         callbacks: Any = (),
         checkpoint: Any = None,
@@ -171,6 +175,7 @@ class MDNRegressor(MemberRegressor):
         self.ema = ema
         self.scale_floor = scale_floor
         self.guard = guard
+        self.resolution = resolution
         self.missing = missing
         self.callbacks = callbacks
         self.checkpoint = checkpoint
@@ -205,6 +210,9 @@ class MDNRegressor(MemberRegressor):
         targets = no_scaling(table.y.shape[1])
         if self.scale_targets:
             targets = fit_scaling(seen.y, seen.weights)
+        table = undo_rounding(table, self.resolution, seed)
+        if watched is not None:
+            watched = undo_rounding(watched, self.resolution, seed + 1)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
@@ -217,7 +225,7 @@ class MDNRegressor(MemberRegressor):
             guard=self.guard,
         )
         network = average([member.result.network for member in members], judged.guard)
-        model = Model(network, inputs, targets)
+        model = Model(network, inputs, targets, self.resolution)
         self._keep_log_densities(_num_samples(X), judged.log_density - targets.log_volume)
         return self._keep(
             model,

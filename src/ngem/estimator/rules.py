@@ -71,6 +71,7 @@ SHARED: dict[str, Rule] = {
     "validation_fraction": number(TINY, ALMOST, "a number between 0 and 1", 0.1),
     "scale_floor": number(*POSITIVE, 1e-4),
     "guard": flag(),
+    "resolution": optional(number(*POSITIVE, 1.0)),
     "callbacks": Rule(
         lambda v: isinstance(v, Sequence) and all(map(callable, v)), "a sequence of callables", ()
     ),

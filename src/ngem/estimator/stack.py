@@ -24,7 +24,7 @@ from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
 from .preprocessing import Scaling
 from .regressor import MDNRegressor
-from .rules import Rule, check_rules, choice, integer, number, optional, plain_value
+from .rules import POSITIVE, Rule, check_rules, choice, integer, number, optional, plain_value
 
 #: The kind of model file of each estimator that a stack may hold.
 FILE_KINDS: dict[type, str] = {
@@ -42,6 +42,7 @@ RULES: dict[str, Rule] = {
     "quality": choice(QUALITIES),
     "budget": optional(number(1e-3, 1e9, "a positive number of seconds", 60.0)),
     "n_members": integer(5, low=2),
+    "resolution": optional(number(*POSITIVE, 1.0)),
     "random_state": Rule(lambda v: True, "anything that scikit-learn takes", None),
     "verbose": integer(0, low=0),
 }
@@ -110,6 +111,8 @@ class DensityStack(MemberRegressor):
         budget: Seconds after which no further kind begins; None for no limit. The first kind always
             runs.
         n_members: Folds, and members of each kind.
+        resolution: The step to which targets were rounded, such as 1 for whole numbers; see
+            `MDNRegressor`. None takes targets as exact.
         random_state: Seed of folds and of all kinds.
         verbose: 1 shows progress bars where there is a terminal.
 
@@ -130,6 +133,7 @@ class DensityStack(MemberRegressor):
         quality: Any = "good",
         budget: Any = None,
         n_members: Any = 5,
+        resolution: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
     ):
@@ -137,6 +141,7 @@ class DensityStack(MemberRegressor):
         self.quality = quality
         self.budget = budget
         self.n_members = n_members
+        self.resolution = resolution
         self.random_state = random_state
         self.verbose = verbose
 
@@ -196,7 +201,8 @@ class DensityStack(MemberRegressor):
             if self.kinds is None and not _has_library(model):
                 skipped[name] = _NO_LIBRARY
                 continue
-            model.set_params(random_state=seed, n_members=self.n_members).fit(X, y, sample_weight)
+            shared = {"n_members": self.n_members, "resolution": self.resolution}
+            model.set_params(random_state=seed, **shared).fit(X, y, sample_weight)
             fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
         return fitted, skipped
 
@@ -232,7 +238,7 @@ class DensityStack(MemberRegressor):
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        kept = ("quality", "budget", "n_members")
+        kept = stack_file.SETTINGS
         stack_file.save(
             path,
             stack_file.SavedStack(
@@ -380,7 +386,7 @@ def stack_models(
     )
     log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
     inputs = StackInputs(tuple(model.inputs for model in models))
-    return Model(StackPredictor(parts, log_weights), inputs, units)
+    return Model(StackPredictor(parts, log_weights), inputs, units, models[0].resolution)
 
 
 def _relative(own: Scaling, units: Scaling) -> tuple[Any, Any]:

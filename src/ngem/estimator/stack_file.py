@@ -17,10 +17,11 @@ KIND, _VERSION = "ngem.DensityStack", 1
 #: How the parts of each kind are packed and unpacked.
 _FORMATS = {module.KIND: module for module in (model_file, tree_file)}
 
+#: Parameters that a file keeps.
+SETTINGS = ("quality", "budget", "n_members", "resolution")
+
 _HEADER = {
-    "quality",
-    "budget",
-    "n_members",
+    *SETTINGS,
     "feature_names",
     "n_features",
     "n_outputs",
@@ -129,7 +130,7 @@ def load(path: str | os.PathLike) -> SavedStack:
     need(used == len(arrays), "no arrays beyond those of its parts", sorted(arrays)[:5])
     _check_fit(parts, header)
     return SavedStack(
-        settings={name: header[name] for name in ("quality", "budget", "n_members")},
+        settings={name: header[name] for name in SETTINGS},
         parts=parts,
         reports=_read_reports(header["reports"]),
         feature_names=header["feature_names"],

@@ -94,7 +94,12 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
     predictor = tree_predictor(outputs, len(forests), plain.n_columns, guard)
     return Saved(
         settings=settings,
-        model=Model(predictor, TreeInputs(forests, plain, columns, fill), targets),
+        model=Model(
+            predictor,
+            TreeInputs(forests, plain, columns, fill),
+            targets,
+            settings["resolution"],
+        ),
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,
@@ -122,7 +127,9 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
 
 
 def _read_settings(header: Any) -> dict[str, Any]:
-    saved = read_parameters(header, _HEADER, parameters.RULES, parameters.TRANSIENT)
+    saved = read_parameters(
+        header, _HEADER, parameters.RULES, parameters.TRANSIENT, added={"resolution": None}
+    )
     return {**saved, **parameters.TRANSIENT}
 
 

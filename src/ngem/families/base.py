@@ -185,6 +185,17 @@ class AbstractFamily(abc.ABC):
             "use Gaussian or Laplace components, or estimate it from mixture.sample(key, (n,))."
         )
 
+    # Intervals.
+
+    def log_mass(
+        self, params: Params, lower: Float[Array, " dim"], upper: Float[Array, " dim"]
+    ) -> Float[Array, ""]:
+        """Return the log probability of lower <= y <= upper, in each coordinate."""
+        raise NotImplementedError(
+            f"the probability of a box needs independent coordinates, which {type(self).__name__} "
+            "does not have; use covariance='diag'."
+        )
+
     # Scales.
 
     @abc.abstractmethod

@@ -75,6 +75,9 @@ class DiagonalGaussian(AbstractLocationScale):
         # As exact as ndtr in both tails, and a third faster.
         return 0.5 * jax.scipy.special.erfc(-math.sqrt(0.5) * z)
 
+    def unit_log_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jax.scipy.special.log_ndtr(z)
+
     def unit_quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
         return jax.scipy.special.ndtri(q)
 

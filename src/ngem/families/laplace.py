@@ -43,6 +43,9 @@ class Laplace(AbstractLocationScale):
         tail = 0.5 * jnp.exp(-jnp.abs(z))
         return jnp.where(z < 0, tail, 1 - tail)
 
+    def unit_log_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.where(z < 0, z - math.log(2), jnp.log1p(-0.5 * jnp.exp(-jnp.abs(z))))
+
     def unit_quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
         # Each tail by its own logarithm, so that both keep all digits.
         lower, upper = jnp.log(2 * jnp.minimum(q, 0.5)), -jnp.log(2 * jnp.minimum(1 - q, 0.5))

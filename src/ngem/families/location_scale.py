@@ -12,6 +12,9 @@ from .._types import Power
 from .base import AbstractFamily
 from .powers import power_of
 
+#: Width of a short interval, in units of the scale; shorter still far from the mean.
+_SHORT = 1e-2
+
 
 class LocationScale(NamedTuple):
     """A location and a scale for each coordinate, or gradients with respect to them."""
@@ -46,6 +49,10 @@ class AbstractLocationScale(AbstractFamily):
     @abc.abstractmethod
     def unit_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the cumulative distribution function at scale 1."""
+
+    @abc.abstractmethod
+    def unit_log_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the logarithm of `unit_cdf`, exact far in the lower tail."""
 
     @abc.abstractmethod
     def unit_quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -130,6 +137,24 @@ class AbstractLocationScale(AbstractFamily):
 
     def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
         return params.mean[0] + params.scale[0] * self.unit_quantile(q)
+
+    def log_mass(
+        self, params: LocationScale, lower: Float[Array, " dim"], upper: Float[Array, " dim"]
+    ) -> Float[Array, ""]:
+        a, b = ((end - params.mean) / params.scale for end in (lower, upper))
+        # The shape is symmetric: an interval above the mean has the mass of its mirror image,
+        # which lies in the lower tail, where logarithms of the distribution function are exact.
+        is_above = a + b > 0
+        a, b = jnp.where(is_above, -b, a), jnp.where(is_above, -a, b)
+        # The difference of two logarithms loses the digits of a short interval. There the density
+        # hardly changes.
+        middle, width = 0.5 * (a + b), b - a
+        is_short = width * jnp.maximum(jnp.abs(middle), 1) < _SHORT
+        inside = jnp.where(is_short, width, 1.0)
+        short = self.unit_log_prob(jnp.where(is_short, middle, 0.0)) + jnp.log(inside)
+        from_b = self.unit_log_cdf(jnp.where(is_short, 1.0, b))
+        gap = self.unit_log_cdf(jnp.where(is_short, 0.0, a)) - from_b
+        return jnp.sum(jnp.where(is_short, short, from_b + jnp.log(-jnp.expm1(gap))))
 
     def scales(self, params: LocationScale) -> Float[Array, " dim"]:
         return params.scale

@@ -33,6 +33,9 @@ class Logistic(AbstractLocationScale):
     def unit_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         return jax.nn.sigmoid(z)
 
+    def unit_log_cdf(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jax.nn.log_sigmoid(z)
+
     def unit_quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
         return jax.scipy.special.logit(q)
 

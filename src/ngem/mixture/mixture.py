@@ -89,6 +89,21 @@ class Mixture(eqx.Module):
         return largest + jax.nn.logsumexp(joint, axis=-1)
 
     @eqx.filter_jit
+    def log_mass(
+        self, lower: Float[Array, "*rows dim"], upper: Float[Array, "*rows dim"]
+    ) -> Float[Array, "*rows"]:
+        """Return the log probability of lower <= y <= upper in each target column, for each row."""
+        mass = map_components(
+            lambda params, ends: self.family.log_mass(params, ends[0], ends[1]),
+            self.components,
+            self.batch_shape,
+            jnp.stack([lower, upper], axis=-2),
+            event_rank=2,
+        )
+        largest, joint = subtract_max(self.log_weights, mass, axis=-1)
+        return largest + jax.nn.logsumexp(joint, axis=-1)
+
+    @eqx.filter_jit
     def responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
         """Return the posterior probability of each component, equation (15)."""
         return jax.nn.softmax(self._log_joint(y)[1], axis=-1)

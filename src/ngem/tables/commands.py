@@ -32,7 +32,7 @@ def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Outp
     out = _model_path(out, source.path)
     estimator = _new_estimator(source, settings, output)
     schema, rows, facts = source.load()
-    output.text(messages.table_text(source.path, facts))
+    output.text(messages.table_text(source.path, {**settings, **facts}))
     started = time.perf_counter()
     _train_or_explain(estimator, source, schema, rows)
     seconds = time.perf_counter() - started
@@ -63,7 +63,7 @@ def tune(
     new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
     schema, rows, facts = source.load()
     resolved = source.kind.resolve(new.get_params(), len(schema.targets), len(rows.x))
-    output.text(messages.table_text(source.path, facts))
+    output.text(messages.table_text(source.path, {**settings, **facts}))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
 
     def fit_trial(chosen: dict[str, Any], callbacks: list[Callable]) -> tuple[Estimator, float]:

@@ -103,7 +103,7 @@ class Kind:
         return f"kept {span} round{'' if span == '1' else 's'}"
 
 
-_SHARED = {"members": "n_members", "components": "n_components"}
+_SHARED = {"members": "n_members", "components": "n_components", "resolution": "resolution"}
 
 _NETWORK = Kind(
     name="network",
@@ -153,7 +153,12 @@ _STACK = Kind(
     estimator=stack.DensityStack,
     check=stack.check,
     coding="one-hot",
-    options={"members": "n_members", "quality": "quality", "budget": "budget"},
+    options={
+        "members": "n_members",
+        "resolution": "resolution",
+        "quality": "quality",
+        "budget": "budget",
+    },
     of_table=lambda schema: {},
     resolve=lambda settings, dim, n_rows: settings,
     what="stack",

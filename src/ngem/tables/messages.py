@@ -33,10 +33,16 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
     gaps = f", {dropped:,} dropped because of gaps" if dropped else ""
     # Trees read each column as it is.
     inputs = f", {facts['inputs']} network inputs" if facts["kind"] != "trees" else ""
+    rounded = "".join(
+        f"\nNote:     {name} is rounded to steps of {step:.3g}. A density can be very high at "
+        f"single values, so its likelihood has no bound. --resolution {step:.3g} bounds it."
+        for name, step in zip(facts["targets"], facts["steps"], strict=True)
+        if step is not None and facts.get("resolution") is None
+    )
     return (
         f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
         f"Features: {len(kinds)} columns ({counts}){inputs}\n"
-        f"Targets:  {', '.join(facts['targets'])}"
+        f"Targets:  {', '.join(facts['targets'])}{rounded}"
     )
 
 

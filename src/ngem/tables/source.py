@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import check_choice
+from ..estimator.preprocessing import rounding_step
 from ..estimator.schema import Column, Schema
 from .columns import describe
 from .encode import Rows
@@ -84,6 +85,7 @@ class Source:
             "features": {column.name: column.kind for column in schema.features},
             "inputs": schema.n_features,
             "targets": list(schema.targets),
+            "steps": [rounding_step(column) for column in rows.y.T],
             "seed": self.seed,
             "kind": self.model,
         }

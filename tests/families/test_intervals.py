@@ -1,0 +1,91 @@
+"""Probabilities of intervals: against scipy, far in the tails and for short intervals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from ngem.families import FullGaussian, LocationScale
+from ngem.mixture import gaussian_mixture
+
+from ..cases import FAMILIES
+
+INDEPENDENT = [name for name in FAMILIES if name != "full"]
+
+#: Lower and upper ends in units of the scale.
+ENDS = [
+    *((-1.0, 0.5), (-0.1, 0.1), (2.0, 2.3), (-30.0, -29.0), (29.0, 30.0), (8.0, 8.0005)),
+    *((0.3, 0.3 + 1e-6), (-60.0, 60.0), (-np.inf, -1.0), (1.5, np.inf), (-np.inf, np.inf)),
+]
+
+
+def true_log_mass(law, a, b):
+    """log(F(b) - F(a)) from scipy's logarithms, in the tail where they are exact."""
+    if a + b > 0:
+        a, b = -b, -a
+    if b - a < 1e-3:
+        return law.logpdf((a + b) / 2) + np.log(b - a)
+    return law.logcdf(b) + np.log(-np.expm1(law.logcdf(a) - law.logcdf(b)))
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_the_mass_of_an_interval_is_that_of_scipy(name):
+    case = FAMILIES[name]
+    params = LocationScale(jnp.array([3.0]), jnp.array([0.5]))
+    lower, upper = 3 + 0.5 * np.array(ENDS).T[..., None]
+    log_mass = jax.vmap(case.family.log_mass, in_axes=(None, 0, 0))(params, lower, upper)
+    expected = [true_log_mass(case.standard(), *ends) for ends in ENDS]
+    np.testing.assert_allclose(log_mass, expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_single_precision_keeps_short_and_far_intervals(name):
+    case = FAMILIES[name]
+    params = LocationScale(jnp.zeros(1, jnp.float32), jnp.ones(1, jnp.float32))
+    finite = np.array(
+        [ends for ends in ENDS if np.isfinite(ends).all() and ends[1] - ends[0] > 1e-4]
+    )
+    lower, upper = jnp.asarray(finite.T[..., None], jnp.float32)
+    log_mass = jax.vmap(case.family.log_mass, in_axes=(None, 0, 0))(params, lower, upper)
+    widths = np.asarray(upper - lower, float).ravel()
+    expected = [
+        true_log_mass(case.standard(), a, a + width)
+        for (a, _), width in zip(finite, widths, strict=True)
+    ]
+    np.testing.assert_allclose(log_mass, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_gradients_of_finite_intervals_are_those_of_differences(name):
+    family = FAMILIES[name].family
+    for a, b in [ends for ends in ENDS if np.isfinite(ends).all() and ends[1] - ends[0] < 50]:
+        ends = jnp.array([a]), jnp.array([b])
+
+        def log_mass(mean, scale, ends=ends):
+            return family.log_mass(LocationScale(mean[None], scale[None]), *ends)
+
+        at, step = (jnp.array(0.05), jnp.array(1.1)), 1e-4
+        for place, grad in enumerate(jax.grad(log_mass, (0, 1))(*at)):
+            up, down = (
+                log_mass(*(v + sign * step * (place == i) for i, v in enumerate(at)))
+                for sign in (1, -1)
+            )
+            np.testing.assert_allclose(grad, (up - down) / (2 * step), rtol=2e-3, atol=1e-3)
+
+
+def test_coordinates_multiply_and_components_add():
+    logits, mean = np.array([0.2, -0.4]), np.array([[0.0, 1.0], [2.0, -1.0]])
+    scale = np.array([[0.5, 1.0], [1.5, 0.3]])
+    mixture = gaussian_mixture(logits, mean, scale)
+    lower, upper = np.array([-0.3, 0.2]), np.array([0.9, 1.1])
+    laws = stats.norm(mean, scale)
+    boxes = np.prod(laws.cdf(upper) - laws.cdf(lower), axis=1)
+    expected = np.log(special.softmax(logits) @ boxes)
+    np.testing.assert_allclose(mixture.log_mass(lower, upper), expected, rtol=1e-6)
+
+
+def test_a_full_covariance_is_refused():
+    params = FullGaussian().from_moments(jnp.zeros(2), jnp.ones(2))
+    with pytest.raises(NotImplementedError, match="covariance='diag'"):
+        FullGaussian().log_mass(params, -jnp.ones(2), jnp.ones(2))
