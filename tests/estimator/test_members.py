@@ -23,14 +23,6 @@ TINY = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_compilation():
-    """Compile fast rather than fast code: these networks are tiny."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def sine(n_rows=121, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (n_rows, 1))
