@@ -26,7 +26,7 @@ def figure(row, pool, *, smoke):
 
 
 # Rows of most kinds; the slow test runs all of them.
-SOME = ("loss/K=3,D=1", "growth/time/batch", "predict/quantile/scipy")
+SOME = ("loss/K=3,D=1", "growth/time/batch")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The boosted estimator: scikit-learn's checks, units, categories, gaps, folds and extremes."""
 
 import functools
+import itertools
 import pickle
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ngem import ConformalRegressor, MixtureBoostingRegressor, nll_scorer
 
+from ..cases import slow_but
 from .common import branches, scikit_learn_checks
 
 pytest.importorskip("lightgbm")
@@ -271,8 +273,14 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("curvature", ["em", "fisher"])
-@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize(
+    ("name", "curvature"),
+    slow_but(
+        [*itertools.product(EXTREMES, ("em", "fisher"))],
+        *((name, "em") for name in EXTREMES),
+        ("five rows", "fisher"),
+    ),
+)
 def test_extremes_are_finite(name, curvature):
     x, y, settings = EXTREMES[name]
     model = tiny(**settings, curvature=curvature).fit(x, y)
@@ -311,8 +319,8 @@ def test_without_lightgbm_the_error_names_the_extra():
         "ngem.MixtureBoostingRegressor().fit([[1.0], [2.0]], [1.0, 2.0])"
     )
     assert "pip install 'ngem[boost]'" in in_process(code).stderr
-    loaded = "import sys, ngem; ngem.MDNRegressor; print('lightgbm' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
-    )
+
+
+def test_networks_do_not_load_lightgbm():
+    done = in_process("import sys, ngem; ngem.MDNRegressor; print('lightgbm' in sys.modules)")
     assert done.stdout.strip() == "False"

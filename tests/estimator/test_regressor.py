@@ -763,7 +763,9 @@ def test_it_works_with_the_settings_that_users_have():
         rng = np.random.default_rng(0)
         x = rng.normal(size=(120, 2))
         y = 5e4 + 1e-2 * (x[:, 0] + 0.1 * rng.normal(size=120))
-        model = ngem.MDNRegressor(2, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2)
+        model = ngem.MDNRegressor(
+            2, n_members=2, dropout=0.0, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2
+        )
         p = model.fit(x, y).predict(x)
         assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
         assert model.predict(x.astype(np.float32)).dtype == np.float32
