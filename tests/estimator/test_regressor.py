@@ -292,7 +292,7 @@ def test_units_of_the_target_do_not_matter(scale, offset, one):
     ("x", "y"),
     [
         (np.arange(5.0)[:, None], np.arange(5.0)),
-        (np.ones((40, 3)), np.arange(40.0)),
+        (np.ones((40, 1)), np.arange(40.0)),
         (np.tile(np.arange(4.0)[:, None], (10, 1)), np.tile(np.arange(4.0), 10)),
         (np.arange(40.0)[:, None], np.full(40, 7e5)),
         (np.arange(40.0)[:, None] * 1e-300, np.arange(40.0) * 1e9),
