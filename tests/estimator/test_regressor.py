@@ -5,6 +5,7 @@ fits share a few shapes, so that little is compiled twice.
 """
 
 import copy
+import functools
 import os
 import pickle
 import subprocess

@@ -440,7 +440,7 @@ def test_extremes_are_finite_and_point_the_right_way(extreme, power):
         assert np.all(agree[clear])
 
 
-@pytest.mark.parametrize(("comp", "dim"), slow_but(SHAPES, *SHAPES[1:]))
+@pytest.mark.parametrize(("comp", "dim"), slow_but(SHAPES, (1, 1), (512, 1), (8, 512)))
 @pytest.mark.parametrize("objective", [NLL(), NGEM(), NGEM(power=1.0)], ids=["nll", "ngem", "full"])
 def test_large_and_small_shapes_are_finite(comp, dim, objective):
     *inputs, y = arrays(batch=4, comp=comp, dim=dim, dtype=jnp.float32)
