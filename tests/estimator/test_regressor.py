@@ -259,6 +259,7 @@ def test_a_network_of_your_own():
 # Units
 
 
+@pytest.mark.slow  # `test_units_of_the_target_do_not_matter` has such an offset and a small network
 def test_a_large_offset_loses_nothing():
     """y = 50000 + 1000 sin x + noise of 10, given as it is."""
     rng = np.random.default_rng(0)
