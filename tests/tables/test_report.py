@@ -88,7 +88,7 @@ def fitted(standard_promotion):
 def page(fitted):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(densities, "_LEVELS", (0.2, 0.8))  # fewer pictures to draw
-        patch.setattr(plotting, "ConstrainedLayoutEngine", lambda **_: None)  # a third of the time
+        patch.setattr(plotting, "ConstrainedLayoutEngine", lambda **_: None)  # slow to compute
         return make_report(*fitted, SCHEMA, title="Ours & theirs")
 
 
