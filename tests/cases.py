@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
@@ -14,6 +15,19 @@ from ngem.families import AbstractFamily, DiagonalGaussian, FullGaussian, Laplac
 from ngem.mixture import Mixture
 
 from . import oracles
+
+
+def slow_but(names, *fast) -> list:
+    """Return test parameters: every change runs the fast ones, `make test-all` the others too."""
+    missing = [name for name in fast if name not in names]
+    assert not missing, missing
+    return [
+        pytest.param(
+            *(name if isinstance(name, tuple) else (name,)),
+            marks=[] if name in fast else pytest.mark.slow,
+        )
+        for name in names
+    ]
 
 
 class FamilyCase(NamedTuple):

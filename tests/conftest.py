@@ -22,12 +22,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # All workers, the processes that tests start and later runs share what is compiled.
-CACHE = {
+COMPILER = {
+    "jax_disable_most_optimizations": True,
     "jax_compilation_cache_dir": str(Path(__file__).parents[1] / ".pytest_cache/jax"),
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
-for name, value in CACHE.items():
+for name, value in COMPILER.items():
     jax.config.update(name, value)
     os.environ[name.upper()] = str(value)
 
@@ -45,6 +46,14 @@ def data_dir():
     if not directory or not Path(directory).is_dir():
         pytest.skip("the published data files are missing: set NGEM_DATA_DIR to their directory")
     return Path(directory)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs():
+    """Modules hardly share programs, and a process that keeps them all grows to 4 GB and slows."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @contextlib.contextmanager

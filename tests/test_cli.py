@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import ngem
-from ngem import cli
+from ngem import cli, demo
 from ngem.cli import app, main
 from ngem.tables.kinds import KINDS
+
+from .cases import slow_but
 
 
 def run(*arguments, **settings):
@@ -91,7 +93,11 @@ def test_completion_knows_the_commands():
 
 
 @pytest.mark.trains
-def test_demo_writes_pictures_and_tables(tmp_path):
+@pytest.mark.parametrize("n_objectives", slow_but([1, 2], 1))
+def test_demo_writes_pictures_and_tables(n_objectives, tmp_path, monkeypatch):
+    """Every change trains the networks with one objective only."""
+    chosen = dict([*demo._ON_TWO_SINUSOIDS.items()][-n_objectives:])
+    monkeypatch.setattr(demo, "_ON_TWO_SINUSOIDS", chosen)
     result = run("demo", "--out", str(tmp_path), "--epochs", "1")
     assert result.exit_code == 0, result.output
     for name in ("two_gaussians.png", "two_sinusoids.png"):

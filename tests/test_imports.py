@@ -1,6 +1,7 @@
 """Who may import whom, and what importing costs."""
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -29,10 +30,27 @@ def modules():
             yield path, [part for part in parts if part != "__init__"]
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def libraries(path):
+    """Names of the libraries that a file imports."""
+    names = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
 def imported_modules(path, parts):
     """Names of our top-level modules that a file imports."""
     depth = len(path.relative_to(SOURCE).parts) - 1
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             if node.level <= depth:
                 continue  # within its own package
@@ -74,14 +92,8 @@ def test_imports_point_down(path, parts):
 )
 def test_each_library_has_its_home(library, homes):
     for path, parts in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module or ""]
-            if any(name.split(".")[0] == library for name in names):
-                assert parts[0] in homes, f"{path.name} imports {library}"
+        if library in libraries(path):
+            assert parts[0] in homes, f"{path.name} imports {library}"
 
 
 def run(code):
@@ -128,7 +140,7 @@ def test_every_function_on_the_architecture_page_exists():
 
 def test_every_function_is_annotated():
     for path, parts in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 bare = [a.arg for a in arguments if a.annotation is None]

@@ -40,8 +40,13 @@ def rows():
     return jnp.asarray(raw), jnp.asarray(mean + scale * rng.standard_normal(len(raw)))
 
 
+def mapped(function, axes=0):
+    """Map over rows as one program, where eager calls would be dozens."""
+    return jax.jit(jax.vmap(function, axes))
+
+
 def diagonal(function):
-    return jax.jit(jax.vmap(lambda *args: jnp.diag(jax.hessian(function)(*args))))
+    return mapped(lambda *args: jnp.diag(jax.hessian(function)(*args)))
 
 
 def test_second_derivatives_of_a_mixture_are_often_negative(rows):
@@ -61,24 +66,24 @@ def test_the_hessian_is_the_bounds_less_the_variance_of_the_labels_score(rows):
         hidden = centered.T @ (resp[:, None] * centered)
         return jax.hessian(nll)(raw, y) + hidden - jax.hessian(bound)(raw, y, resp)
 
-    assert jnp.max(jnp.abs(jax.vmap(identity)(*rows))) < 1e-8
+    assert jnp.max(jnp.abs(mapped(identity)(*rows))) < 1e-8
 
 
 def test_the_bound_touches_the_likelihood_and_lies_above_it(rows):
     raw, y = rows
-    resp = jax.vmap(responsibilities)(raw, y)
+    resp = mapped(responsibilities)(raw, y)
     for function in (lambda f: f, jax.grad):
-        ours = jax.vmap(function(bound))(raw, y, resp)
-        np.testing.assert_allclose(ours, jax.vmap(function(nll))(raw, y), atol=1e-10)
+        ours = mapped(function(bound))(raw, y, resp)
+        np.testing.assert_allclose(ours, mapped(function(nll))(raw, y), atol=1e-10)
     elsewhere = raw + 0.5 * np.random.default_rng(1).standard_normal(raw.shape)
-    gaps = jax.vmap(bound)(elsewhere, y, resp) - jax.vmap(nll)(elsewhere, y)
+    gaps = mapped(bound)(elsewhere, y, resp) - mapped(nll)(elsewhere, y)
     assert jnp.min(gaps) > -1e-12
     assert jnp.max(gaps) > 0.1
 
 
 def test_em_is_the_curvature_of_the_bound_and_its_mean_over_targets_for_scales(rows):
     raw, y = rows
-    resp = jax.vmap(responsibilities)(raw, y)
+    resp = mapped(responsibilities)(raw, y)
     logits, means, scales = jnp.split(diagonal(bound)(raw, y, resp), 3, axis=1)
     weights = jax.nn.softmax(raw[:, :K], axis=1)
     np.testing.assert_allclose(logits, weights * (1 - weights), atol=1e-12)
@@ -91,8 +96,8 @@ def test_responsibilities_are_weights_on_average_over_targets():
     """So "fisher" is the expectation of "em" if the model is right."""
     raw = jnp.asarray([0.3, -0.5, 0.1, -1.0, 0.2, 2.0, 0.1, -0.4, 0.3])
     grid = jnp.linspace(-12, 14, 20_001)
-    density = jnp.exp(-jax.vmap(nll, (None, 0))(raw, grid))
-    resp = jax.vmap(responsibilities, (None, 0))(raw, grid)
+    density = jnp.exp(-mapped(nll, (None, 0))(raw, grid))
+    resp = mapped(responsibilities, (None, 0))(raw, grid)
     mean = (density @ resp) * (grid[1] - grid[0])
     np.testing.assert_allclose(mean, jax.nn.softmax(raw[:K]), atol=1e-6)
 
@@ -102,23 +107,23 @@ def test_a_leaf_of_means_with_em_is_an_m_step_and_lowers_the_loss():
     rng = np.random.default_rng(2)
     y = jnp.asarray(np.concatenate([rng.normal(-1, 0.5, 60), rng.normal(2, 1, 40)]))
     raw = jnp.asarray([0.0, 0.1, -0.2, -2.0, 0.0, 1.0, 0.2, 0.0, -0.1])
-    resp = jax.vmap(responsibilities, (None, 0))(raw, y)
-    grad = jax.vmap(jax.grad(nll), (None, 0))(raw, y)[:, K : 2 * K].sum(axis=0)
+    resp = mapped(responsibilities, (None, 0))(raw, y)
+    grad = mapped(jax.grad(nll), (None, 0))(raw, y)[:, K : 2 * K].sum(axis=0)
     curvature = resp.sum(axis=0) * jnp.exp(-2 * raw[2 * K :])
     means = raw[K : 2 * K] - grad / curvature
     np.testing.assert_allclose(means, (resp.T @ y) / resp.sum(axis=0), atol=1e-10)
     after = jnp.concatenate([raw[:K], means, raw[2 * K :]])
-    losses = [jax.vmap(nll, (None, 0))(one, y).mean() for one in (raw, after)]
+    losses = [mapped(nll, (None, 0))(one, y).mean() for one in (raw, after)]
     assert losses[1] < losses[0]
 
 
 def test_a_leaf_of_rows_that_differ_never_raises_their_loss_either(rows):
     raw, y = rows
-    resp = jax.vmap(responsibilities)(raw, y)
-    grad = jax.vmap(jax.grad(nll))(raw, y)[:, K : 2 * K].sum(axis=0)
+    resp = mapped(responsibilities)(raw, y)
+    grad = mapped(jax.grad(nll))(raw, y)[:, K : 2 * K].sum(axis=0)
     step = -grad / (resp * jnp.exp(-2 * raw[:, 2 * K :])).sum(axis=0)
     moved = raw.at[:, K : 2 * K].add(step[None])
-    losses = [jax.vmap(nll)(one, y).sum() for one in (raw, moved)]
+    losses = [mapped(nll)(one, y).sum() for one in (raw, moved)]
     assert losses[1] < losses[0]
 
 

@@ -1,11 +1,11 @@
 """The boosted estimator: scikit-learn's checks, units, categories, gaps, folds and extremes."""
 
 import functools
+import itertools
 import pickle
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,9 +15,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ngem import ConformalRegressor, MixtureBoostingRegressor, nll_scorer
+
+from ..cases import slow_but
+from .common import branches, scikit_learn_checks
 
 pytest.importorskip("lightgbm")
 
@@ -33,23 +35,8 @@ TINY = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_compilation():
-    """Compile fast rather than fast code."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def tiny(**settings):
     return MixtureBoostingRegressor(**{**TINY, "random_state": 0, **settings})
-
-
-def branches(n_rows=120, seed=0):
-    """A target that is either the first of two features or its negative."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(0.5, 2, (n_rows, 2))
-    return x, rng.choice([-1, 1], n_rows) * x[:, 0] + 0.1 * rng.standard_normal(n_rows)
 
 
 def table(n_rows=120, seed=0):
@@ -76,9 +63,9 @@ EXPECTED_FAILURES = {
 }
 
 
-@parametrize_with_checks(
-    [MixtureBoostingRegressor(**{**TINY, "max_rounds": 20})],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    scikit_learn_checks(MixtureBoostingRegressor(**{**TINY, "max_rounds": 20}), EXPECTED_FAILURES),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator, check):
@@ -286,8 +273,14 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("curvature", ["em", "fisher"])
-@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize(
+    ("name", "curvature"),
+    slow_but(
+        [*itertools.product(EXTREMES, ("em", "fisher"))],
+        *((name, "em") for name in EXTREMES),
+        ("five rows", "fisher"),
+    ),
+)
 def test_extremes_are_finite(name, curvature):
     x, y, settings = EXTREMES[name]
     model = tiny(**settings, curvature=curvature).fit(x, y)
@@ -326,8 +319,8 @@ def test_without_lightgbm_the_error_names_the_extra():
         "ngem.MixtureBoostingRegressor().fit([[1.0], [2.0]], [1.0, 2.0])"
     )
     assert "pip install 'ngem[boost]'" in in_process(code).stderr
-    loaded = "import sys, ngem; ngem.MDNRegressor; print('lightgbm' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
-    )
+
+
+def test_networks_do_not_load_lightgbm():
+    done = in_process("import sys, ngem; ngem.MDNRegressor; print('lightgbm' in sys.modules)")
     assert done.stdout.strip() == "False"

@@ -17,7 +17,7 @@ import ngem
 from ngem import ConformalRegressor, metrics
 from ngem.estimator.conformal import conformal_quantile
 
-from .test_regressor import _quick_compilation, branches, correlated, fitted  # noqa: F401
+from .common import branches, correlated, fitted
 
 N_POOL, N_CALIBRATION = 1200, 99
 

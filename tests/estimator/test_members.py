@@ -9,6 +9,8 @@ from scipy import stats
 
 from ngem import ConformalRegressor, MDNRegressor
 
+from ..cases import slow_but
+
 pytestmark = pytest.mark.trains
 
 TINY = {
@@ -21,14 +23,6 @@ TINY = {
     "dropout": 0.0,
     "random_state": 0,
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick_compilation():
-    """Compile fast rather than fast code: these networks are tiny."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def sine(n_rows=121, seed=0):
@@ -142,7 +136,7 @@ def test_an_outlier_among_the_rows_is_named_and_changes_little(model):
     assert model.diagnostics_["outlier_rows"] == []
 
 
-@pytest.mark.parametrize("n_rows", [2, 3, 7, 14])
+@pytest.mark.parametrize("n_rows", slow_but([2, 3, 7, 14], 2, 7))
 def test_few_rows_are_no_worse_than_one_gaussian(n_rows):
     """The guard carries what the networks cannot know from so few rows."""
     x, y = sine(n_rows)

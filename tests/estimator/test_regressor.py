@@ -27,7 +27,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ngem import MDNRegressor
 from ngem.estimator import parameters, prediction
@@ -35,50 +34,9 @@ from ngem.objectives import NGEM, NLL
 from ngem.training import FitError
 from ngem.training.callbacks import TensorBoardLogger
 
+from .common import TINY, branches, correlated, fitted, scikit_learn_checks, tiny
+
 pytestmark = pytest.mark.trains
-
-#: One network by itself; `test_members.py` is about several and about the guard.
-TINY = {
-    "n_components": 2,
-    "n_members": 1,
-    "guard": False,
-    "hidden_sizes": (8,),
-    "max_epochs": 40,
-    "learning_rate": 3e-2,
-}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick_compilation():
-    """Compile fast rather than fast code: these networks are tiny."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-def tiny(**settings):
-    return MDNRegressor(**{**TINY, "random_state": 0, **settings})
-
-
-def branches(n_rows=120, seed=0):
-    """A target that is either the first of two features or its negative."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(0.5, 2, (n_rows, 2))
-    return x, rng.choice([-1, 1], n_rows) * x[:, 0] + 0.1 * rng.standard_normal(n_rows)
-
-
-def correlated(n_rows=120, seed=0):
-    """Two targets whose noise is correlated, in units of 1e3 and 1e-3."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, (n_rows, 2))
-    noise = rng.standard_normal((n_rows, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
-    return x, (x + 0.3 * noise) * np.array([1e3, 1e-3]) + np.array([5e4, 0.0])
-
-
-@functools.cache
-def fitted(name):
-    cases = {"one": (tiny(), branches()), "two": (tiny(covariance="full"), correlated())}
-    return cases[name][0].fit(*cases[name][1])
 
 
 @pytest.fixture
@@ -102,12 +60,25 @@ EXPECTED_FAILURES = {
 }
 
 
-@parametrize_with_checks(
-    [MDNRegressor(**{**TINY, "n_members": 2, "dropout": 0.0, "guard": True, "max_epochs": 20})],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    scikit_learn_checks(MDNRegressor(**{**TINY, "max_epochs": 20}), EXPECTED_FAILURES),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+MEMBERS = {"n_members": 2, "dropout": 0.0, "guard": True, "max_epochs": 20}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    scikit_learn_checks(MDNRegressor(**{**TINY, **MEMBERS}), EXPECTED_FAILURES),
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_checks_of_members(estimator, check):
     check(estimator)
 
 
@@ -290,6 +261,7 @@ def test_a_network_of_your_own():
 # Units
 
 
+@pytest.mark.slow  # `test_units_of_the_target_do_not_matter` has such an offset and a small network
 def test_a_large_offset_loses_nothing():
     """y = 50000 + 1000 sin x + noise of 10, given as it is."""
     rng = np.random.default_rng(0)
@@ -324,7 +296,7 @@ def test_units_of_the_target_do_not_matter(scale, offset, one):
     ("x", "y"),
     [
         (np.arange(5.0)[:, None], np.arange(5.0)),
-        (np.ones((40, 3)), np.arange(40.0)),
+        (np.ones((40, 1)), np.arange(40.0)),
         (np.tile(np.arange(4.0)[:, None], (10, 1)), np.tile(np.arange(4.0), 10)),
         (np.arange(40.0)[:, None], np.full(40, 7e5)),
         (np.arange(40.0)[:, None] * 1e-300, np.arange(40.0) * 1e9),
@@ -735,13 +707,13 @@ def assert_same(left, right, x, y):
 
 
 def test_copies_are_the_same(one, two, tmp_path):
-    for fitted, (x, y) in ((one, branches()), (two, correlated())):
-        assert_same(fitted, pickle.loads(pickle.dumps(fitted)), x, y)
-        fitted.save(tmp_path / "model")
+    for model, (x, y) in ((one, branches()), (two, correlated())):
+        assert_same(model, pickle.loads(pickle.dumps(model)), x, y)
+        model.save(tmp_path / "model")
         loaded = MDNRegressor.load(tmp_path / "model")
-        assert_same(fitted, loaded, x, y)
-        left, right = fitted.get_params(), loaded.get_params()
-        resolved = parameters.resolve(left, fitted.n_outputs_, len(y))  # None is a value in a file
+        assert_same(model, loaded, x, y)
+        left, right = model.get_params(), loaded.get_params()
+        resolved = parameters.resolve(left, model.n_outputs_, len(y))  # None is a value in a file
         assert {n for n in left if resolved[n] != right[n]} == {"random_state"}
 
 
@@ -795,7 +767,9 @@ def test_it_works_with_the_settings_that_users_have():
         rng = np.random.default_rng(0)
         x = rng.normal(size=(120, 2))
         y = 5e4 + 1e-2 * (x[:, 0] + 0.1 * rng.normal(size=120))
-        model = ngem.MDNRegressor(2, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2)
+        model = ngem.MDNRegressor(
+            2, n_members=2, dropout=0.0, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2
+        )
         p = model.fit(x, y).predict(x)
         assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
         assert model.predict(x.astype(np.float32)).dtype == np.float32

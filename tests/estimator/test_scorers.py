@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ngem import crps_scorer, energy_scorer, metrics, nll_scorer
 
-from .test_regressor import _quick_compilation, branches, correlated, fitted, tiny  # noqa: F401
+from .common import branches, correlated, fitted, tiny
 
 pytestmark = pytest.mark.trains
 

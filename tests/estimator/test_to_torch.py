@@ -13,6 +13,8 @@ from ngem import MDNRegressor
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
 import ngem.torch as ours  # noqa: E402
 
+from ..cases import slow_but  # noqa: E402
+
 pytestmark = pytest.mark.trains
 
 SETTINGS = {
@@ -25,7 +27,7 @@ SETTINGS = {
     "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1, "n_bins": 4},
     "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
 }
-FAST = ("defaults", "full covariance", "networks alone", "normalized layers")
+FAST = ("full covariance", "normalized layers", "one network")
 
 #: Weights of networks, linear model and wide densities that let each of them show.
 WEIGHTS = (0.5, 0.3, 0.15, 0.05)
@@ -48,7 +50,7 @@ def fitted(**settings):
     x[:, 0] = np.nan_to_num(x[:, 0])
     common = {"n_components": 3, "hidden_sizes": (8, 8), "max_epochs": 2, "missing": "impute"}
     model = MDNRegressor(
-        **common | {"n_members": 3, "dropout": 0.0, "random_state": 0} | settings
+        **common | {"n_members": 2, "dropout": 0.0, "random_state": 0} | settings
     ).fit(x, y)
     if model.guard:
         weights = jnp.log(jnp.asarray(WEIGHTS, jnp.float32))
@@ -63,10 +65,7 @@ def with_rows_outside(x, y):
     return np.concatenate([x, *far]), np.concatenate([y, *[y[: len(part)] for part in far]])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in SETTINGS],
-)
+@pytest.mark.parametrize("name", slow_but(SETTINGS, *FAST))
 def test_the_module_predicts_what_the_estimator_does(name):
     model, x, y = case(name)
     module = model.to_torch()
@@ -86,7 +85,7 @@ def test_the_module_predicts_what_the_estimator_does(name):
 
 
 def test_the_module_can_be_trained_further():
-    model, x, y = case("defaults")
+    model, x, y = case("full covariance")
     x, y = x[:50], y[:50]
     module = model.to_torch().train()
     guard = {name: array.clone() for name, array in module.guard.state_dict().items()}
@@ -102,8 +101,11 @@ def test_the_module_can_be_trained_further():
 
 
 def test_the_module_survives_a_file(tmp_path):
-    model, x, _ = case("defaults")
-    module, other = model.to_torch(), MDNRegressor.to_torch(fitted(random_state=1)[0])
+    model, x, _ = case("full covariance")
+    module, other = (
+        model.to_torch(),
+        MDNRegressor.to_torch(fitted(covariance="full", random_state=1)[0]),
+    )
     torch.save(module.state_dict(), tmp_path / "weights.pt")
     other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
     with torch.no_grad():
@@ -117,15 +119,12 @@ def test_what_cannot_be_converted_is_refused():
     body = lambda x: jnp.zeros(15, x.dtype) + x.sum()  # noqa: E731
     with pytest.raises(ValueError, match=r"only our own networks.*network=None"):
         fitted(network=body, init="random")[0].to_torch()
-    module = case("defaults")[0].to_torch()
+    module = case("full covariance")[0].to_torch()
     with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
         module(torch.zeros(3))
 
 
-# Every change exports the defaults as well: to ONNX, below.
-@pytest.mark.parametrize(
-    "name", [pytest.param("defaults", marks=pytest.mark.slow), "full covariance"]
-)
+@pytest.mark.parametrize("name", slow_but(SETTINGS, "full covariance"))
 def test_the_module_is_one_graph_for_any_number_of_rows(name):
     model, x, _ = case(name)
     module, x = model.to_torch(), torch.tensor(x)
@@ -138,13 +137,7 @@ def test_the_module_is_one_graph_for_any_number_of_rows(name):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "defaults",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS if name != "defaults"),
-    ],
-)
+@pytest.mark.parametrize("name", slow_but(SETTINGS, "one network"))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
     pytest.importorskip(

@@ -1,16 +1,21 @@
 """The command at its smoke budget, and the committed reports."""
 
+import dataclasses
+import io
 import json
 import re
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from ngem.repro import reproduce, runner, spec
 from ngem.repro.claims import judge
 from ngem.repro.comparison import TABLES
 from ngem.repro.figures import FIGURES
+
+from ..documents import as_user
 
 
 @pytest.mark.parametrize("name", spec.ids())
@@ -28,7 +33,7 @@ def test_committed_reports_follow_from_the_committed_runs(name, request):
     assert (root / name / "report.md").read_text() == report
 
 
-#: What shares runs or programs goes together. Every change runs the last one, the smallest.
+#: What shares runs or programs goes together.
 GROUPS = {
     "examples": "table1 table2 weights fig1 fig2 fig4 fig5 fig6 fig7",
     "images": "table3 table4 table9 fig8 fig9 fig10 objectives pruning",
@@ -42,10 +47,8 @@ def test_the_groups_hold_every_spec():
     assert sorted(" ".join(GROUPS.values()).split()) == sorted(spec.ids())
 
 
-@pytest.mark.parametrize(
-    "group",
-    [pytest.param(g, marks=[pytest.mark.slow] * (g != "regression")) for g in GROUPS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
 def test_smoke_budget(group, tmp_path, data_dir):
     """`ngem reproduce ... --budget smoke`, as a user runs it."""
     names = GROUPS[group].split()
@@ -65,6 +68,20 @@ def test_smoke_budget(group, tmp_path, data_dir):
         assert "| verdict |" not in text  # runs this short decide nothing
         if name in FIGURES:
             assert (tmp_path / name / f"{name}.png").stat().st_size > 5000
+
+
+def test_a_run_of_a_smoke_budget_ends_in_a_report(tmp_path, data_dir, monkeypatch):
+    """One run of `ngem reproduce table5 --budget smoke`, which has three, in this process."""
+    one = {"objectives": [], "single": ["mse"]}
+    loaded = spec.load("table5", "smoke")
+    loaded = dataclasses.replace(loaded, settings={**loaded.settings, **one})
+    monkeypatch.setattr(reproduce, "load", lambda *_: loaded)
+    with as_user(monkeypatch, tmp_path):
+        console = Console(file=io.StringIO())
+        reproduce.reproduce(["table5"], budget="smoke", out=tmp_path, workers=1, console=console)
+    text = (tmp_path / "table5" / "report.md").read_text()
+    assert "Budget smoke: 1 runs" in text
+    assert "| verdict |" not in text  # a run this short decides nothing
 
 
 def test_the_summary_shows_every_committed_claim(request):

@@ -495,6 +495,7 @@ def test_tune_writes_the_best_model(here, tmp_path, small_trials):
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 
 
+@pytest.mark.slow  # the tests above run each of these commands
 def test_the_page_runs(data_dir, tmp_path, monkeypatch):
     """With small models; what does not depend on training is printed as the page shows it."""
     pytest.importorskip("lightgbm", reason="LightGBM is not installed")

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ngem import MDNRegressor
+from ngem import MDNRegressor, plotting
 from ngem.estimator.schema import Column, Schema
 from ngem.tables.encode import Rows
 from ngem.tables.report import densities, make_report, pictures
@@ -88,6 +88,7 @@ def fitted(standard_promotion):
 def page(fitted):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(densities, "_LEVELS", (0.2, 0.8))  # fewer pictures to draw
+        patch.setattr(plotting, "ConstrainedLayoutEngine", lambda **_: None)  # slow to compute
         return make_report(*fitted, SCHEMA, title="Ours & theirs")
 
 

@@ -1,0 +1,77 @@
+"""What tests of estimators share: rows, a tiny network, scikit-learn's checks."""
+
+import functools
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from ngem import MDNRegressor
+
+#: One network by itself; `test_members.py` is about several and about the guard.
+TINY = {
+    "n_components": 2,
+    "n_members": 1,
+    "guard": False,
+    "hidden_sizes": (8,),
+    "max_epochs": 40,
+    "learning_rate": 3e-2,
+}
+
+
+def tiny(**settings):
+    return MDNRegressor(**{**TINY, "random_state": 0, **settings})
+
+
+def branches(n_rows=120, seed=0):
+    """A target that is either the first of two features or its negative."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.5, 2, (n_rows, 2))
+    return x, rng.choice([-1, 1], n_rows) * x[:, 0] + 0.1 * rng.standard_normal(n_rows)
+
+
+def correlated(n_rows=120, seed=0):
+    """Two targets whose noise is correlated, in units of 1e3 and 1e-3."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n_rows, 2))
+    noise = rng.standard_normal((n_rows, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
+    return x, (x + 0.3 * noise) * np.array([1e3, 1e-3]) + np.array([5e4, 0.0])
+
+
+@functools.cache
+def fitted(name):
+    cases = {"one": (tiny(), branches()), "two": (tiny(covariance="full"), correlated())}
+    return cases[name][0].fit(*cases[name][1])
+
+
+#: Checks that compile a program for a table of another shape and ask what other tests ask too.
+SLOW_CHECKS = {
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_overwrite_params",
+    "check_f_contiguous_array_estimator",
+    "check_fit_check_is_fitted",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_regressors_int",
+    "check_regressors_no_decision_function",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+}
+
+
+def scikit_learn_checks(estimator, expected_failures):
+    """Return scikit-learn's checks of an estimator as parameters of a test."""
+    cases = []
+    for case in estimator_checks_generator(
+        estimator, expected_failed_checks=expected_failures, mark="xfail"
+    ):
+        marks = [*getattr(case, "marks", ())]
+        model, check = getattr(case, "values", case)
+        name = check.func.__name__
+        if name in SLOW_CHECKS:
+            marks.append(pytest.mark.slow)
+        cases.append(pytest.param(model, check, marks=marks, id=name))
+    return cases
