@@ -62,13 +62,15 @@ def defaults_of(command):
 
 def test_an_option_that_is_not_given_has_the_default_of_the_estimator():
     options = defaults_of(cli.fit)
-    assert options["model"] == "network"
+    assert options["model"] is None
     for kind in KINDS.values():
-        assert options["validation_fraction"] == kind.estimator().validation_fraction
+        known = kind.estimator().get_params()
+        assert known.get("validation_fraction", 0.1) == options["validation_fraction"]
         for name in kind.options:
             assert options[name.replace("-", "_")] is None
     tune = defaults_of(cli.tune)
-    for name in set(tune) & set(options) - {"data", "target"}:
+    assert tune["model"] == "network"
+    for name in set(tune) & set(options) - {"data", "target", "model", "budget"}:
         assert tune[name] == options[name]
 
 

@@ -99,7 +99,10 @@ def read_parameters(
     known = isinstance(header, dict) and set(header) - {"table"} == names
     need(known, f"a header with {names}", header)
     need(isinstance(header["parameters"], dict), "parameters by name", header["parameters"])
-    saved = {**(added or {}), **header["parameters"]}
+    missing = {
+        key: value for key, value in (added or {}).items() if key not in header["parameters"]
+    }
+    saved = {**header["parameters"], **missing}
     need(set(saved) == set(rules) - set(transient), "the known parameters", set(saved))
     for name, value in saved.items():
         is_unsaved = value == UNSAVED and name in unsaved
