@@ -24,6 +24,7 @@ class Settings:
 
     Attributes:
         datasets: UCI sets, each with its number of published splits, the first ones.
+        resolutions: Steps of targets that are rounded, by set, for ours; others are exact.
         single: By method: kinds that are also scored by themselves.
         stacks: By method: the preset whose kinds are stacked. All kinds of all presets are fitted
             once.
@@ -38,6 +39,7 @@ class Settings:
     """
 
     datasets: dict[str, int]
+    resolutions: dict[str, float]
     single: dict[str, str]
     stacks: dict[str, str]
     networks: dict[str, dict[str, Any]]
@@ -69,7 +71,8 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     if method == PORTFOLIO:
         return {"scores": _portfolio(settings, rows, unit)}
     if method in settings.networks:
-        model = MDNRegressor(**settings.networks[method], random_state=seed).fit(rows.x, rows.y)
+        shared = {"resolution": settings.resolutions.get(unit["dataset"]), "random_state": seed}
+        model = MDNRegressor(**settings.networks[method], **shared).fit(rows.x, rows.y)
         return _scores(settings, model.model_, rows, unit["dataset"])
     peers = boosting_peers.Settings(
         datasets=settings.datasets,
@@ -99,10 +102,11 @@ def _portfolio(settings: Settings, rows: Problem, unit: Unit) -> dict[str, dict[
     """Fit every kind once; return the scores of single kinds and of stacks."""
     kinds = {name for preset in settings.stacks.values() for name in QUALITIES[preset]}
     names = [name for name in QUALITIES["best"] if name in kinds | set(settings.single.values())]
-    fitted = {
-        name: make_kind(name).set_params(random_state=unit["seed"]).fit(rows.x, rows.y)
-        for name in names
+    shared = {
+        "resolution": settings.resolutions.get(unit["dataset"]),
+        "random_state": unit["seed"],
     }
+    fitted = {name: make_kind(name, **shared).fit(rows.x, rows.y) for name in names}
     scores = {
         method: _scores(settings, fitted[kind].model_, rows, unit["dataset"])
         for method, kind in settings.single.items()
