@@ -18,8 +18,9 @@ import scipy.stats
 import scoringrules
 from typer.testing import CliRunner
 
-from ngem import MDNRegressor, _files, plotting
+from ngem import MDNRegressor, MixtureBoostingRegressor, _files, plotting
 from ngem.cli import app
+from ngem.estimator import portfolio
 from ngem.tables import commands, formats
 from ngem.tables.report import page
 from ngem.tables.spaces import SPACES
@@ -500,12 +501,16 @@ def test_the_page_runs(data_dir, tmp_path, monkeypatch):
     """With small models; what does not depend on training is printed as the page shows it."""
     pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     monkeypatch.chdir(tmp_path)
+    small_network = {"n_components": 2, "hidden_sizes": (8,), "max_epochs": 3, "dropout": 0.0}
+    for name, kind in portfolio.KINDS.items():
+        small = {"max_rounds": 3} if kind.estimator is MixtureBoostingRegressor else small_network
+        monkeypatch.setitem(portfolio.KINDS, name, kind._replace(settings=small))
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
         exec(block, {})
     shown = re.findall(r"\$ ngem (fit|evaluate|predict) (.*)\n((?:.*\n)*?)```", PAGE)
     assert [name for name, _, _ in shown] == ["fit", "evaluate", "predict", "fit", "evaluate"]
     for name, options, printed in shown:
-        small = ("--rounds", "3", "-k", "2") if "--model trees" in options else SMALL
+        small = ("--rounds", "3", "-k", "2") if "--model trees" in options else ()
         output = succeed(name, *options.split(), *(small if name == "fit" else ())).stdout
         numbers = re.compile(r"-?\d[\d.,]*(e-\d+)?")
         for line in printed.splitlines():
