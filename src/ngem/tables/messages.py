@@ -71,12 +71,12 @@ def _stack_text(result: dict[str, Any]) -> str:
     """Return what became of each kind of a stack."""
     kinds = result["kinds"]
     width = max(len(kind["name"]) for kind in kinds)
+    count = "1 kind of model" if len(kinds) == 1 else f"{len(kinds)} kinds of models"
     lines = [
         _gains_text(result),
         f"Split:    {result['training_rows']:,} rows in {result['members']} folds; each member "
         f"holds one fold out (seed {result['seed']})",
-        f"Training: {len(kinds)} kinds of models in {result['seconds']:.1f} s, weighted by their "
-        "held-out rows",
+        f"Training: {count} in {result['seconds']:.1f} s, weighted by held-out rows",
     ]
     for kind in kinds:
         if kind["oof_nll"] is not None:
