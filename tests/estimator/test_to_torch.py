@@ -27,7 +27,7 @@ SETTINGS = {
     "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1, "n_bins": 4},
     "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
 }
-FAST = ("full covariance", "normalized layers", "one network")
+FAST = ("full covariance", "normalized layers")
 
 #: Weights of networks, linear model and wide densities that let each of them show.
 WEIGHTS = (0.5, 0.3, 0.15, 0.05)

@@ -311,6 +311,7 @@ def test_region_mass_is_that_of_all_that_is_as_likely():
     np.testing.assert_allclose(found[single], expected, atol=1e-8)
 
 
+@pytest.mark.slow  # the regions of one row; those of many rows run in every change
 def test_a_two_bump_density_has_two_intervals_in_single_precision():
     mixture = ngem.gaussian_mixture(np.zeros((1, 2)), [[[-5.0], [5.0]]], np.ones((1, 2, 1)))
     mixture = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), mixture)
