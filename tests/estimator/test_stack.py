@@ -52,6 +52,14 @@ def test_the_density_is_that_of_the_kinds_with_their_weights(model):
     np.testing.assert_allclose(model.pit(x, quantiles[:, 0]), 0.1, atol=1e-3)
 
 
+def test_rows_are_encoded_once_for_several_predictions(model):
+    x, y = steps(12, seed=2)
+    encoded, inputs = model.model_.encoded(x)
+    np.testing.assert_array_equal(encoded.mean(inputs), model.model_.mean(x))
+    targets = y[:, None]
+    np.testing.assert_array_equal(encoded.pit(inputs, targets), model.model_.pit(x, targets))
+
+
 def test_the_stack_is_at_least_as_good_as_each_kind_on_held_out_rows(model):
     each = np.stack([one.oof_log_prob_ for one in model.estimators_.values()], axis=1)
     assert model.oof_log_prob_.mean() >= each.mean(axis=0).max() - 1e-6

@@ -47,7 +47,7 @@ def prediction_columns(
     Outside means that some feature lies beyond the range of the training rows.
     """
     # A batch in which every row has gaps has the same columns; predict for one row of zeros.
-    rows = x if len(x) else np.zeros((1, x.shape[1]))
+    model, rows = model.encoded(x if len(x) else np.zeros((1, x.shape[1])))
     blocks = [(["mean"], model.mean(rows)[:, None])]
     if wanted.levels:
         names = [f"q{level:g}" for level in wanted.levels]

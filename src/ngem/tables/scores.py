@@ -34,6 +34,7 @@ class RowScores(NamedTuple):
 
 def score_rows(model: Model, x: np.ndarray, y: np.ndarray) -> RowScores:
     """Return the scores of some rows."""
+    model, x = model.encoded(x)
     has_crps = model.network.family.has_crps
     crps = model.crps(x, y) if has_crps else np.full(y.shape, np.nan)
     return RowScores(-model.log_prob(x, y), crps, model.mean(x) - y, model.pit(x, y))
