@@ -76,9 +76,14 @@ class KindReport(NamedTuple):
     weight: float
     outcome: str
 
+    @property
+    def ran(self) -> bool:
+        """Whether it was fitted."""
+        return not np.isnan(self.oof_nll)
+
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can hold it: None for the likelihood of a kind that did not run."""
-        return {**self._asdict(), "oof_nll": None if np.isnan(self.oof_nll) else self.oof_nll}
+        return {**self._asdict(), "oof_nll": self.oof_nll if self.ran else None}
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ class DensityStack(MemberRegressor):
 
     def _gains(self, nll: float) -> dict[str, Any]:
         """Return how much better than simple models and than the best kind held-out rows are."""
-        ran = [kind for kind in self.kinds_ if np.isfinite(kind.oof_nll)]
+        ran = [kind for kind in self.kinds_ if kind.ran]
         best = min(ran, key=lambda kind: kind.oof_nll)
         used = next(kind for kind in ran if kind.weight)
         facts = self.estimators_[used.name].diagnostics_

@@ -69,7 +69,7 @@ def convergence(model: Any) -> Picture:
 
 def kind_weights(model: Any) -> Picture:
     """Return the weight of each kind of a stack, with its NLL on held-out rows."""
-    ran = sorted((kind for kind in model.kinds_ if kind.seconds), key=lambda kind: kind.weight)
+    ran = sorted((kind for kind in model.kinds_ if kind.ran), key=lambda kind: kind.weight)
     names = [f"{kind.name}: NLL {kind.oof_nll:.3f}" for kind in ran]
 
     def draw(ax: Any) -> None:
