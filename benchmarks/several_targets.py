@@ -20,10 +20,16 @@ import polars as pl
 
 from ngem import MDNRegressor
 from ngem.datasets import jointed_arm, load_uci, two_link_arm
+from ngem.objectives import NGEM, Schedule
 
 #: Settings to compare; the first is the default for several targets.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full, K = 20": {"covariance": "full", "n_components": 20},
+    "full, K = 20, flattened": {
+        "covariance": "full",
+        "n_components": 20,
+        "objective": NGEM(schedule=Schedule()),
+    },
     "full, K = 10": {"covariance": "full", "n_components": 10},
     "full, K = 5": {"covariance": "full", "n_components": 5},
     "diag, K = 20": {"covariance": "diag", "n_components": 20},

@@ -6,7 +6,7 @@ from scipy import stats
 
 import ngem
 from ngem import DensityStack, MDNRegressor
-from ngem.estimator.preprocessing import Table, rounding_step, undo_rounding
+from ngem.estimator.preprocessing import rounding_step
 
 pytestmark = pytest.mark.trains
 
@@ -76,17 +76,23 @@ def test_a_stack_has_the_resolution_of_its_kinds(tmp_path):
 
 def test_a_full_covariance_is_refused():
     x, y = rounded_rows(50)
-    with pytest.raises(ValueError, match="covariance must be 'diag' with a resolution"):
+    with pytest.raises(ValueError, match="covariance must be 'diag' for rounded"):
         MDNRegressor(resolution=1.0, covariance="full").fit(x, np.stack([y, y], axis=1))
 
 
-def test_spread_targets_round_to_what_they_were():
-    x, y = rounded_rows(200)
-    table = Table(x, 0.1 * y[:, None])
-    spread = undo_rounding(table, 0.1, seed=3)
-    np.testing.assert_allclose(0.1 * np.round(spread.y / 0.1), table.y, atol=1e-12)
-    assert len(np.unique(spread.y)) == 200
-    assert undo_rounding(table, None, seed=3) is table
+def test_held_out_scores_are_those_of_the_steps(model):
+    """Each row is scored by the member that held it out, by the probability of its step."""
+    x, y = rounded_rows()
+    for rows, member in model.held_out_models():
+        expected = member.log_prob(x[rows], y[rows, None])
+        # The guard leaves each row out in turn here, and has seen it there.
+        np.testing.assert_allclose(model.oof_log_prob_[rows], expected, atol=0.1)
+
+
+def test_steps_that_single_precision_cannot_hold_are_refused():
+    x, y = rounded_rows(50)
+    with pytest.raises(ValueError, match="resolution must be at least 1e-05 standard deviations"):
+        MDNRegressor(**SMALL, resolution=1e-6).fit(x, y)
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,31 @@ _LEAST_REACH = 2.0
 
 
 class Rows(NamedTuple):
-    """Standardized inputs and targets, and how much each row counts."""
+    """Standardized rows.
+
+    Attributes:
+        x: Inputs.
+        y: Targets; a value in its interval where a target is not known exactly.
+        counts: How much each row counts.
+        ends: Ends of the intervals that hold the targets, lower ends of all columns first; None if
+            all targets are known.
+    """
 
     x: Float[np.ndarray, "batch features"]
     y: Float[np.ndarray, "batch dim"]
     counts: Float[np.ndarray, " batch"]
+    ends: Float[np.ndarray, "batch twice"] | None = None
+
+    def in_double_precision(self) -> "Rows":
+        """Return the rows as they are needed for sums over all of them."""
+        known = (np.asarray(part, np.float64) for part in self[:3])
+        return Rows(*known, None if self.ends is None else np.asarray(self.ends, np.float64))
+
+    def around(self, offset: Float[np.ndarray, "batch dim"]) -> Float[np.ndarray, "batch given"]:
+        """Return what is known of the targets, if these had a given offset from the center."""
+        if self.ends is None:
+            return offset
+        return np.concatenate([offset, offset], axis=1) + (self.ends - np.tile(self.y, 2))
 
 
 class GuardFit(NamedTuple):
@@ -81,11 +101,12 @@ def fit_guard(
             training rows, for which the simple densities leave each row out in turn, or others.
         log_density: Log density of these rows under the networks.
     """
-    train = Rows(*(np.asarray(part, np.float64) for part in train))
+    train = train.in_double_precision()
     linear, left_out = _fit_linear(train)
     guard = _make_guard(train, linear, left_out)
     if isinstance(held_out, Rows):
-        simple = _log_densities(family, guard, held_out.x, held_out.y)
+        given = held_out.y if held_out.ends is None else held_out.ends
+        simple = _log_densities(family, guard, held_out.x, given)
         counts = np.asarray(held_out.counts, np.float64)
     else:
         simple = _left_out_log_densities(family, guard, train, left_out)[held_out]
@@ -145,16 +166,17 @@ def _make_guard(train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim
 
 
 def _fit_linear(train: Rows) -> tuple[RidgeCV, Float[np.ndarray, "batch dim"]]:
-    """Return a linear model, and the size of each row's error when the row is left out."""
+    """Return a linear model, and each row's error when the row is left out."""
     rows = np.flatnonzero(train.counts)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).astype(int))]
-    x, y, counts = (part[rows] for part in train)
+    x, y, counts = (part[rows] for part in train[:3])
     model: Any = RidgeCV(_PENALTIES, store_cv_results=True).fit(x, y, counts)
     # More rows than these hardly change the model, and are hardly changed by leaving one out.
-    error = np.abs(train.y - model.predict(train.x).reshape(train.y.shape))
+    error = train.y - model.predict(train.x).reshape(train.y.shape)
     # scikit-learn has multiplied the squares by the weights.
     squares = model.cv_results_.reshape(*y.shape, -1) / counts[:, None, None]
-    error[rows] = np.sqrt(squares[:, :, _PENALTIES.index(model.alpha_)])
+    size = np.sqrt(squares[:, :, _PENALTIES.index(model.alpha_)])
+    error[rows] = np.copysign(size, error[rows])  # leaving a row out does not change the sign
     return model, error
 
 
@@ -177,7 +199,7 @@ def _left_out_log_densities(
     others = total - train.counts
     grow = np.where(others > 0, total / np.where(others > 0, others, 1.0), 1.0)
     around = (train.y - np.asarray(guard.center)) * grow[:, None]
-    offsets = np.stack([left_out, *[around] * len(WIDTHS)], axis=1)
+    offsets = np.stack(list(map(train.around, [left_out, *[around] * len(WIDTHS)])), axis=1)
     variances = jnp.concatenate([guard.noise[None], guard.widths])
     params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
     return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)
@@ -185,18 +207,18 @@ def _left_out_log_densities(
 
 @eqx.filter_jit
 def _each_density(
-    family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind dim"]
+    family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind given"]
 ) -> Float[Array, "batch kind"]:
-    return jax.vmap(jax.vmap(family.log_prob), in_axes=(None, 0))(params, offsets)
+    return jax.vmap(jax.vmap(family.log_likelihood), in_axes=(None, 0))(params, offsets)
 
 
 @eqx.filter_jit
 def _densities(
     family: AbstractFamily, guard: Guard, x: Float[Array, "batch features"], y: Array
 ) -> Float[Array, "batch kind"]:
-    def one(x: Float[Array, " features"], y: Float[Array, " dim"]) -> Float[Array, " kind"]:
+    def one(x: Float[Array, " features"], y: Float[Array, " given"]) -> Float[Array, " kind"]:
         components = guard.components(family, guard.clip(x))
-        return jax.vmap(family.log_prob, in_axes=(0, None))(components, y)
+        return jax.vmap(family.log_likelihood, in_axes=(0, None))(components, y)
 
     return jax.vmap(one)(x, y)
 

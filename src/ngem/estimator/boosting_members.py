@@ -39,6 +39,7 @@ class Units(NamedTuple):
             self.plain.forward(table.x[:, self.columns]),
             self.targets.forward(table.y),
             table.weights,
+            None if table.ends is None else self.targets.forward_ends(table.ends),
         )
 
     def inputs(self, forests: tuple[Forest, ...]) -> TreeInputs:
@@ -103,9 +104,11 @@ def train_members(job: Job, callbacks: Sequence[Callable[[Progress], Any]]) -> l
 
 def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:
     weights = np.ones(len(table.y)) if table.weights is None else table.weights
+    targets = job.units.targets
+    given = targets.forward(table.y) if table.ends is None else targets.forward_ends(table.ends)
     return Rows(
         parameters.trees(job.settings).bin_rows(table.x, job.categorical, cores, like),
-        np.ascontiguousarray(job.units.targets.forward(table.y).T),
+        np.ascontiguousarray(given.T),
         weights.astype(np.float32),
     )
 
@@ -121,13 +124,14 @@ def _train(
 ) -> Boosted:
     """Train one member."""
     seed, started = member_seed(job.seed, index), time.perf_counter()
-    plan = parameters.plan(job.settings, len(rows.y), threads)
+    plan = parameters.plan(job.settings, job.table.y.shape[1], threads)
     held_out = job.held_out[index]
-    train = rows.take(others(rows.y.shape[1], held_out))
+    kept = others(len(job.table.y), held_out)
+    train, y = rows.take(kept), job.units.targets.forward(job.table.y[kept])
     stop_by = rows.take(held_out) if len(held_out) else watched
     if stop_by is watched and watched is not None:
         stop_by = watched.take(np.arange(watched.y.shape[1]))  # a copy: members start differently
-    start = marginal_start(plan.outputs, train.y.T, train.weights, np.random.default_rng(seed))
+    start = marginal_start(plan.outputs, y, train.weights, np.random.default_rng(seed))
 
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:
         seconds = time.perf_counter() - started

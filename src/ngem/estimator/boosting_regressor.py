@@ -14,7 +14,7 @@ from .boosting_members import Job, fit_units, train_members
 from .categories import Categories, find_categories
 from .member_regressor import MemberRegressor, histories, judge
 from .prediction import Model
-from .preprocessing import check_numeric, undo_rounding
+from .preprocessing import check_numeric
 
 _ENCODE = "name such columns in categorical_features, or convert them with astype('category')"
 
@@ -154,17 +154,25 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        upper: Any = None,
     ) -> "MixtureBoostingRegressor":
         """Grow the trees.
 
         Args:
             X: Features, (rows, columns).
-            y: Targets, (rows,) or (rows, columns).
+            y: Targets, (rows,) or (rows, columns); NaN as in `MDNRegressor.fit`.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
-            eval_set: (X, y) for early stopping instead of held-out rows. The round that is best on
-                these rows is kept; with early_stopping=False boosting still runs to the end.
+            eval_set: (X, y) for early stopping instead of held-out rows, or (X, y, upper). The
+                round that is best on these rows is kept; with early_stopping=False boosting still
+                runs to the end.
+            upper: Upper ends of censored targets, see `MDNRegressor.fit`.
 
         Raises:
             ImportError: If LightGBM is not installed.
@@ -174,12 +182,10 @@ class MixtureBoostingRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         self.categories_ = find_categories(X, self.categorical_features)
-        table, target_ndim = self._read_table(X, y, sample_weight)
+        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        table = self._round(table)
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
-        table = undo_rounding(table, self.resolution, seed)
-        if watched is not None:
-            watched = undo_rounding(watched, self.resolution, seed + 1)
         units = fit_units(seen, self.categories_)
         job = Job(settings, seed, units, self.categories_.columns, table, held_out, watched)
         members = self._train(job)
@@ -197,7 +203,7 @@ class MixtureBoostingRegressor(MemberRegressor):
             outputs, len(members), units.plain.n_columns, judged.guard
         )
         model = Model(network, units.inputs(forests), units.targets, self.resolution)
-        self._keep_log_densities(_num_samples(X), judged.log_density - units.targets.log_volume)
+        self._keep_log_densities(_num_samples(X), model, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .. import _errors
 from ..mixture import Mixture
+from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric
 
@@ -125,17 +126,24 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         draws = self.model_.sample(x, n_samples, key, x.dtype)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
-    def log_prob(self, X: Any, y: Any) -> np.ndarray:
-        """Return the log density of each row's targets, jointly over columns."""
-        table = self._read_rows(X, y)
-        return self.model_.log_prob(table.x, table.y, table.x.dtype)
+    def log_prob(self, X: Any, y: Any, *, upper: Any = None) -> np.ndarray:
+        """Return the log density of each row's targets, jointly over columns.
+
+        Args:
+            X: Features.
+            y: Targets, or lower ends of intervals; NaN for one of several that is not known.
+            upper: Upper ends of intervals, as in `MDNRegressor.fit`. Of an interval it is the log
+                probability.
+        """
+        table = self._read_rows(X, y, upper)
+        return self.model_.log_prob(table.x, table.y, table.x.dtype, table.ends)
 
     def pit(self, X: Any, y: Any) -> np.ndarray:
         """Return P(Y <= y) of each row and target column, in the shape of the targets.
 
         The probability integral transform: uniform where the predicted densities are true.
         """
-        table = self._read_rows(X, y)
+        table = self._read_known(X, y)
         return self._like_targets(self.model_.pit(table.x, table.y, table.x.dtype))
 
     def crps(self, X: Any, y: Any) -> np.ndarray:
@@ -143,7 +151,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
         In the units and the shape of the targets; for Gaussian and Laplace components.
         """
-        table = self._read_rows(X, y)
+        table = self._read_known(X, y)
         return self._like_targets(self.model_.crps(table.x, table.y, table.x.dtype))
 
     def predict_uncertainty(
@@ -176,7 +184,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
         For each row and target column, in the shape of the targets.
         """
-        table = self._read_rows(X, y)
+        table = self._read_known(X, y)
         return self._like_targets(self.model_.region_mass(table.x, table.y, table.x.dtype))
 
     def joint_region_mass(
@@ -186,7 +194,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
         Estimated as the fraction of `n_samples` draws whose density is at least that of y.
         """
-        table = self._read_rows(X, y)
+        table = self._read_known(X, y)
         n_samples, key = _read_n_samples(n_samples), to_key(random_state)
         return self.model_.sampled_region_mass(table.x, table.y, n_samples, key)
 
@@ -218,6 +226,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         y: Any,
         sample_weight: Any = None,
         *,
+        upper: Any = None,
         n_outputs: int | None = None,
         name: str = "",
     ) -> tuple[Table, int]:
@@ -235,19 +244,33 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         )
         check_consistent_length(x, targets)
         _check_finite(f"{name}X", x, allow_nan=self._takes_gaps)
-        _check_finite(f"{name}y", targets)
         columns = targets[:, None] if targets.ndim == 1 else targets
         _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
-        table = Table(x, columns)
+        if upper is not None:
+            values, ends = read_intervals(columns, stack_columns(upper, targets), name)
+        else:
+            _check_finite(f"{name}y", targets, allow_nan=columns.shape[1] > 1)
+            values, ends = read_missing(columns, name)
+        table = Table(x, values, None, ends)
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)
-            table = Table(x, columns, weights).take(np.flatnonzero(weights))
+            table = table._replace(weights=weights).take(np.flatnonzero(weights))
         return table, targets.ndim
 
-    def _read_rows(self, X: Any, y: Any) -> Table:
+    def _read_rows(self, X: Any, y: Any, upper: Any = None) -> Table:
         """Return features and targets to compare with what the fitted model predicts."""
         check_is_fitted(self)
-        return self._read_table(X, y, n_outputs=self.n_outputs_)[0]
+        return self._read_table(X, y, upper=upper, n_outputs=self.n_outputs_)[0]
+
+    def _read_known(self, X: Any, y: Any) -> Table:
+        """Return features and targets for scores that need all targets."""
+        table = self._read_rows(X, y)
+        if table.ends is not None:
+            raise ValueError(
+                "y must hold no NaN for this score, got some; leave out the rows with NaN, or use "
+                "log_prob."
+            )
+        return table
 
     def _like_targets(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.target_ndim_ == 1 else values

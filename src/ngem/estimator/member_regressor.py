@@ -14,6 +14,7 @@ from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
 from .members import choose_held_out, others
 from .model_file import Saved
+from .observations import round_ends
 from .prediction import Model
 from .preprocessing import Table
 from .schema import Schema
@@ -80,7 +81,7 @@ class MemberRegressor(DensityRegressor):
             n_samples: Samples per row for joint regions.
             random_state: Seed of these samples.
         """
-        table, key = self._read_rows(X, y), to_key(random_state)
+        table, key = self._read_known(X, y), to_key(random_state)
         masses = np.full(len(table.x), np.nan)
         for rows, model in self.held_out_models():
             held_out = table.x[rows], table.y[rows]
@@ -113,12 +114,27 @@ class MemberRegressor(DensityRegressor):
 
     def _read_eval_set(self, eval_set: Any, n_outputs: int) -> Table:
         """Return the rows that the user wants to stop by."""
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
             raise ValueError(
-                f"eval_set must be a pair (X, y), got {type(eval_set).__name__} of another "
-                "form; pass eval_set=(X_val, y_val)."
+                f"eval_set must be (X, y) or (X, y, upper), got {type(eval_set).__name__} of "
+                "another form; pass eval_set=(X_val, y_val)."
             )
-        return self._read_table(*eval_set, n_outputs=n_outputs, name="eval_set ")[0]
+        x, y, *rest = eval_set
+        upper = rest[0] if rest else None
+        table = self._read_table(x, y, upper=upper, n_outputs=n_outputs, name="eval_set ")[0]
+        return self._round(table)
+
+    def _round(self, table: Table) -> Table:
+        """Return rows whose targets are the intervals of values that round to them."""
+        resolution = self.get_params(deep=False)["resolution"]
+        if resolution is None:
+            return table
+        if table.ends is not None:
+            raise ValueError(
+                "resolution must be None where targets are intervals or missing, got "
+                f"{resolution:g}; give the ends of rounded targets in y and upper instead."
+            )
+        return table._replace(ends=round_ends(table.y, float(resolution)))
 
     def _outliers(self, judged: GuardFit) -> list[int]:
         """Return the held-out rows that only the widest densities explain, ascending."""
@@ -127,8 +143,23 @@ class MemberRegressor(DensityRegressor):
         surprising = judged.surprise > 0.5 if len(rows) else np.zeros(0, bool)
         return np.unique(rows[surprising]).tolist()
 
-    def _keep_log_densities(self, n_rows: int, log_density: np.ndarray) -> None:
-        """Keep the log density of each held-out row; the mean density of rows held out twice."""
+    def _keep_log_densities(
+        self, n_rows: int, model: Model, table: Table, held_out: Sequence[np.ndarray], own: Any
+    ) -> None:
+        """Keep the log density of each held-out row; the mean density of rows held out twice.
+
+        Args:
+            n_rows: Rows that the user gave.
+            model: The model, whose units the log densities have.
+            table: The rows that count.
+            held_out: Rows that each member held out, among those that count.
+            own: Log density of each held-out row, in units of the networks.
+        """
+        places = np.concatenate(held_out)
+        log_density = own
+        if len(places):
+            ends = None if table.ends is None else table.ends[places]
+            log_density = own - model.log_units(ends)
         rows = np.concatenate(self.folds_ or [np.empty(0, int)])
         total = np.full(n_rows, -np.inf)
         if len(rows):
@@ -252,7 +283,8 @@ def judge(
 
 
 def _counted(rows: Table) -> Rows:
-    return Rows(rows.x, rows.y, np.ones(len(rows.y)) if rows.weights is None else rows.weights)
+    counts = np.ones(len(rows.y)) if rows.weights is None else rows.weights
+    return Rows(rows.x, rows.y, counts, rows.ends)
 
 
 def histories(curves: Sequence[np.ndarray]) -> np.ndarray:

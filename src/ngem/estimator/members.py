@@ -118,7 +118,8 @@ def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
 def standardized(inputs: Inputs, targets: Scaling, table: Table) -> Table:
     """Return rows as the networks read them, in single precision."""
     weights = None if table.weights is None else np.asarray(table.weights, np.float32)
-    return Table(inputs.forward(table.x), targets.forward(table.y), weights)
+    ends = None if table.ends is None else targets.forward_ends(table.ends)
+    return Table(inputs.forward(table.x), targets.forward(table.y), weights, ends)
 
 
 def member_seed(seed: int, index: int) -> int:
@@ -138,10 +139,11 @@ def _train(
     job = job._replace(settings={**job.settings, "dropout": network.dropout})
     settings, held_out = job.settings, job.held_out[network.member]
     seed = member_seed(job.seed, network.member)
-    train = _to_device(job.rows.take(others(len(job.rows.y), held_out)))
+    rows = job.rows.take(others(len(job.rows.y), held_out))
+    train = _to_device(rows)
     watched = job.rows.take(held_out) if len(held_out) else job.watched
     validation = None if watched is None else _to_device(watched)
-    start = parameters.start_network(settings, np.asarray(train.x), np.asarray(train.y), seed)
+    start = parameters.start_network(settings, rows.x, rows.y, seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
@@ -175,7 +177,7 @@ def _train(
 
 
 def _to_device(rows: Table) -> training.Data:
-    return training.Data(*jax.device_put(tuple(rows)))
+    return training.Data(*jax.device_put((rows.x, rows.given, rows.weights)))
 
 
 def _checkpoint(

@@ -22,6 +22,7 @@ from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..mixture.rows import map_rows
 from ..nn import AbstractPredictor
+from ..objectives import NLL
 from .preprocessing import Scaling
 
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
@@ -123,19 +124,34 @@ class Model(Generic[Network, Inputs]):
             numbers=4 * n_samples * self.network.dim * self.network.n_components,
         )
 
-    def log_prob(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """Return the joint log density of each row's targets, (rows,)."""
-        offset = self.targets.log_volume
-        if self.resolution is None:
-            program, places = _log_prob, (self.targets.forward(y),)
-        else:
-            program = _log_mass
-            ends = (y + sign * self.resolution / 2 for sign in (-1, 1))
-            places = tuple(map(self.targets.forward, ends))
-            offset = y.shape[1] * np.log(self.resolution)
-        return self._stream(
-            program, x, *places, finish=lambda part: part.astype(float) - offset, dtype=dtype
-        )
+    def log_prob(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        dtype: Any = np.float64,
+        ends: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the joint log density of each row's targets, (rows,).
+
+        Of intervals, whose ends may be given instead of targets, it is the log probability.
+        """
+        if self.resolution is not None and ends is None:
+            ends = np.concatenate([y - self.resolution / 2, y + self.resolution / 2], axis=1)
+        known = self.targets.forward(y) if ends is None else self.targets.forward_ends(ends)
+        standardized = self._stream(_log_likelihood, x, known, dtype=np.float64)
+        return (standardized - self.log_units(ends)).astype(dtype)
+
+    def log_units(self, ends: np.ndarray | None) -> Any:
+        """Return by how much log likelihoods in the user's units are lower, one number or (rows,).
+
+        A density has units, and a probability has none. Rounded targets have the mean density over
+        their interval.
+        """
+        if ends is None:
+            return self.targets.log_volume
+        lower, upper = np.split(ends, 2, axis=1)
+        of_interval = 0.0 if self.resolution is None else np.log(self.resolution)
+        return np.where(lower == upper, np.log(self.targets.scale), of_interval).sum(axis=1)
 
     def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
@@ -281,20 +297,10 @@ def _parameters(
 
 
 @eqx.filter_jit
-def _log_prob(
-    network: AbstractPredictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
+def _log_likelihood(
+    network: AbstractPredictor, x: Float[Array, "batch inputs"], known: Float[Array, "batch given"]
 ) -> Float[Array, " batch"]:
-    return jax.vmap(network)(x).log_prob(y)
-
-
-@eqx.filter_jit
-def _log_mass(
-    network: AbstractPredictor,
-    x: Float[Array, "batch inputs"],
-    lower: Float[Array, "batch dim"],
-    upper: Float[Array, "batch dim"],
-) -> Float[Array, " batch"]:
-    return jax.vmap(network)(x).log_mass(lower, upper)
+    return -NLL().losses(jax.vmap(network)(x), known)
 
 
 @eqx.filter_jit

@@ -13,35 +13,42 @@ from jaxtyping import Float, Int
 _NOT_NUMBERS = ("<u", ">u", "|s", "str", "utf8", "categor", "enum", "date", "time")
 
 
+#: Where an interval without an end is taken to end, in standard deviations of the targets. Squares
+#: of it, divided by the smallest scales, are finite in single precision.
+_FAR = 1e4
+
 #: Rows for each value of targets that count as rounded, and the smallest step in deviations.
 _REPEATS, _COARSE = 5, 0.01
 
 
 class Table(NamedTuple):
-    """Rows in the user's units: features, targets, and weights unless all are equal."""
+    """Rows in the user's units, or in those of a network.
+
+    Attributes:
+        x: Features.
+        y: Targets; a value in its interval where a target is not known exactly.
+        weights: How much each row counts; None if all count alike.
+        ends: Ends of the intervals that hold the targets, see `observations`; None if all targets
+            are known.
+    """
 
     x: Float[np.ndarray, "batch column"]
     y: Float[np.ndarray, "batch dim"]
     weights: Float[np.ndarray, " batch"] | None = None
+    ends: Float[np.ndarray, "batch twice"] | None = None
+
+    @property
+    def given(self) -> Float[np.ndarray, "batch given"]:
+        """What is known of the targets: themselves, or the ends of intervals."""
+        return self.y if self.ends is None else self.ends
 
     def take(self, rows: np.ndarray) -> "Table":
         """Return some of the rows; weights become None if all of theirs are equal."""
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None and np.all(weights == weights[:1]):
             weights = None
-        return Table(self.x[rows], self.y[rows], weights)
-
-
-def undo_rounding(table: Table, resolution: float | None, seed: int) -> Table:
-    """Return rows whose targets are spread evenly over the values that round to them.
-
-    A density can put atoms on rounded targets, and its likelihood then has no bound. Of spread
-    targets it learns the mass of each step.
-    """
-    if resolution is None:
-        return table
-    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, table.y.shape)
-    return table._replace(y=table.y + resolution * noise)
+        ends = None if self.ends is None else self.ends[rows]
+        return Table(self.x[rows], self.y[rows], weights, ends)
 
 
 def rounding_step(y: Float[np.ndarray, " batch"]) -> float | None:
@@ -74,6 +81,12 @@ class Scaling(NamedTuple):
         with np.errstate(over="ignore"):
             scaled = (values - self.location) / self.scale
         return np.clip(scaled, -limit, limit).astype(np.float32)
+
+    def forward_ends(self, ends: Float[np.ndarray, "batch twice"]) -> np.ndarray:
+        """Return ends of intervals in single precision; infinite ones lie far out."""
+        both = ends.reshape(len(ends), 2, -1)
+        far = np.copysign(_FAR, both)
+        return np.where(np.isinf(both), far, self.forward(both)).reshape(ends.shape).astype("f4")
 
     def backward(self, values: np.ndarray) -> np.ndarray:
         """Return location + scale * values, in the user's units and in double precision."""

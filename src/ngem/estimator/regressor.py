@@ -12,7 +12,7 @@ from . import model_file, parameters
 from .member_regressor import MemberRegressor, histories, judge
 from .members import Job, Member, standardized, train_members
 from .prediction import Model
-from .preprocessing import fit_inputs, fit_scaling, no_scaling, undo_rounding
+from .preprocessing import fit_inputs, fit_scaling, no_scaling
 
 
 class MDNRegressor(MemberRegressor):
@@ -183,18 +183,28 @@ class MDNRegressor(MemberRegressor):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        upper: Any = None,
     ) -> "MDNRegressor":
         """Train the network.
 
         Args:
             X: Features, (rows, columns).
-            y: Targets, (rows,) or (rows, columns).
+            y: Targets, (rows,) or (rows, columns). One of several columns may be NaN where it was
+                not observed; the likelihood is then that of the others.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
-            eval_set: (X, y) for early stopping instead of held-out rows. The parameters that are
-                best on these rows are kept; with early_stopping=False training still runs to the
-                end.
+            eval_set: (X, y) for early stopping instead of held-out rows, or (X, y, upper). The
+                parameters that are best on these rows are kept; with early_stopping=False training
+                still runs to the end.
+            upper: For censored targets: each target lies between y and upper. Both are equal for a
+                target that is known, upper is infinite for one that is only known to exceed y, and
+                y is -infinity for one that is only known to be below upper.
 
         Raises:
             ngem.training.FitError: If training diverged; the estimator is then not fitted.
@@ -202,17 +212,17 @@ class MDNRegressor(MemberRegressor):
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)
-        table, target_ndim = self._read_table(X, y, sample_weight)
-        settings = parameters.resolve(settings, table.y.shape[1], len(table.y))
+        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        table = self._round(table)
+        settings = parameters.resolve(
+            settings, *table.y.shape[::-1], has_intervals=table.ends is not None
+        )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
         inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
         targets = no_scaling(table.y.shape[1])
         if self.scale_targets:
             targets = fit_scaling(seen.y, seen.weights)
-        table = undo_rounding(table, self.resolution, seed)
-        if watched is not None:
-            watched = undo_rounding(watched, self.resolution, seed + 1)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
@@ -226,7 +236,7 @@ class MDNRegressor(MemberRegressor):
         )
         network = average([member.result.network for member in members], judged.guard)
         model = Model(network, inputs, targets, self.resolution)
-        self._keep_log_densities(_num_samples(X), judged.log_density - targets.log_volume)
+        self._keep_log_densities(_num_samples(X), model, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,

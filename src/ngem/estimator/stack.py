@@ -150,19 +150,22 @@ class DensityStack(MemberRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DensityStack":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, upper: Any = None
+    ) -> "DensityStack":
         """Fit all kinds and weigh them.
 
         Args:
             X: Features, (rows, columns), numbers; NaN where a value is missing.
-            y: Targets, (rows,) or (rows, columns).
+            y: Targets, (rows,) or (rows, columns); NaN as in `MDNRegressor.fit`.
             sample_weight: How much each row counts.
+            upper: Upper ends of censored targets, see `MDNRegressor.fit`.
         """
         settings = self.get_params(deep=False)
         check(settings)
         self.__dict__.pop("model_", None)
-        table, target_ndim = self._read_table(X, y, sample_weight)
-        fitted, skipped = self._fit_kinds(X, y, sample_weight)
+        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        fitted, skipped = self._fit_kinds(X, y, sample_weight, upper)
         judged = _judge([one.model.oof_log_prob_ for one in fitted.values()], sample_weight)
         self.kinds_ = [
             KindReport(name, one.seconds, float(nll), float(weight), _OUTCOMES[bool(weight)])
@@ -190,7 +193,7 @@ class DensityStack(MemberRegressor):
         )
 
     def _fit_kinds(
-        self, X: Any, y: Any, sample_weight: Any
+        self, X: Any, y: Any, sample_weight: Any, upper: Any
     ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
         """Return the fitted kinds by name, and why others were not fitted."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -207,7 +210,7 @@ class DensityStack(MemberRegressor):
                 skipped[name] = _NO_LIBRARY
                 continue
             shared = {"n_members": self.n_members, "resolution": self.resolution}
-            model.set_params(random_state=seed, **shared).fit(X, y, sample_weight)
+            model.set_params(random_state=seed, **shared).fit(X, y, sample_weight, upper=upper)
             fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
         return fitted, skipped
 

@@ -185,13 +185,42 @@ class AbstractFamily(abc.ABC):
             "use Gaussian or Laplace components, or estimate it from mixture.sample(key, (n,))."
         )
 
-    # Intervals.
+    # Incomplete observations.
+
+    def log_likelihood(
+        self, params: Params, y: Float[Array, "given *rows"]
+    ) -> Float[Array, "*rows"]:
+        """Return the log likelihood of what is known of one target.
+
+        Args:
+            params: Parameters of the component.
+            y: The target itself; or twice as many numbers, the lower ends of the intervals that
+                hold its coordinates and then the upper ends, see `log_observed`.
+        """
+        dim = jax.tree.leaves(params)[0].shape[0]
+        if y.shape[0] == dim:
+            return self.log_prob(params, y)
+        return self.log_observed(params, *jnp.split(y, 2))
+
+    def log_observed(
+        self, params: Params, lower: Float[Array, "dim *rows"], upper: Float[Array, "dim *rows"]
+    ) -> Float[Array, "*rows"]:
+        """Return the log probability of lower <= y <= upper; the density where both are equal.
+
+        Coordinates with equal ends are known, those with an interval are censored, and those with
+        an interval that holds everything are missing.
+        """
+        raise NotImplementedError(self._no_boxes)
 
     def log_mass(
         self, params: Params, lower: Float[Array, " dim"], upper: Float[Array, " dim"]
     ) -> Float[Array, ""]:
         """Return the log probability of lower <= y <= upper, in each coordinate."""
-        raise NotImplementedError(
+        raise NotImplementedError(self._no_boxes)
+
+    @property
+    def _no_boxes(self) -> str:
+        return (
             f"the probability of a box needs independent coordinates, which {type(self).__name__} "
             "does not have; use covariance='diag'."
         )

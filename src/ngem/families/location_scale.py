@@ -138,9 +138,37 @@ class AbstractLocationScale(AbstractFamily):
     def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
         return params.mean[0] + params.scale[0] * self.unit_quantile(q)
 
+    def log_observed(
+        self,
+        params: LocationScale,
+        lower: Float[Array, "dim *rows"],
+        upper: Float[Array, "dim *rows"],
+    ) -> Float[Array, "*rows"]:
+        is_known = lower == upper
+        z = (jnp.where(is_known, lower, params.mean) - params.mean) / params.scale
+        density = self.unit_log_prob(z) - jnp.log(params.scale)
+        # Where the mass does not count, any interval will do whose gradient is finite.
+        low, high = params.mean - params.scale, params.mean + params.scale
+        mass = self._log_masses(
+            params, jnp.where(is_known, low, lower), jnp.where(is_known, high, upper)
+        )
+        return jnp.sum(jnp.where(is_known, density, mass), axis=0)
+
     def log_mass(
-        self, params: LocationScale, lower: Float[Array, " dim"], upper: Float[Array, " dim"]
-    ) -> Float[Array, ""]:
+        self,
+        params: LocationScale,
+        lower: Float[Array, "dim *rows"],
+        upper: Float[Array, "dim *rows"],
+    ) -> Float[Array, "*rows"]:
+        return jnp.sum(self._log_masses(params, lower, upper), axis=0)
+
+    def _log_masses(
+        self,
+        params: LocationScale,
+        lower: Float[Array, "dim *rows"],
+        upper: Float[Array, "dim *rows"],
+    ) -> Float[Array, "dim *rows"]:
+        """Return the log probability of an interval of each coordinate."""
         a, b = ((end - params.mean) / params.scale for end in (lower, upper))
         # The shape is symmetric: an interval above the mean has the mass of its mirror image,
         # which lies in the lower tail, where logarithms of the distribution function are exact.
@@ -154,7 +182,7 @@ class AbstractLocationScale(AbstractFamily):
         short = self.unit_log_prob(jnp.where(is_short, middle, 0.0)) + jnp.log(inside)
         from_b = self.unit_log_cdf(jnp.where(is_short, 1.0, b))
         gap = self.unit_log_cdf(jnp.where(is_short, 0.0, a)) - from_b
-        return jnp.sum(jnp.where(is_short, short, from_b + jnp.log(-jnp.expm1(gap))))
+        return jnp.where(is_short, short, from_b + jnp.log(-jnp.expm1(gap)))
 
     def scales(self, params: LocationScale) -> Float[Array, " dim"]:
         return params.scale

@@ -69,7 +69,8 @@ class AbstractObjective(abc.ABC):
             family: The distribution of the components.
             logits: Unnormalized log weights.
             components: Parameters of the components.
-            y: The target.
+            y: The target; for a likelihood also the ends of intervals that hold it, see
+                `AbstractFamily.log_likelihood`.
             power: Overrides the objective's own strength, for schedules.
         """
 
@@ -188,7 +189,7 @@ class AbstractLikelihood(AbstractObjective):
         power: Power | None = None,
     ) -> Float[Array, "*rows"]:
         prepared = self.prepare(family, logits, components, power)
-        density = jax.vmap(family.log_prob, in_axes=(0, None))(prepared.components, y)
+        density = jax.vmap(family.log_likelihood, in_axes=(0, None))(prepared.components, y)
         return self._finish(prepared.log_weights, density, prepared.discount)
 
     def _losses_by_condition(

@@ -22,6 +22,9 @@ _SHUFFLE_BLOCK = 8192
 class Data(NamedTuple):
     """Rows to learn from: features, targets and, where they differ, weights.
 
+    Targets that are not known exactly are intervals: `y` then has the lower ends of all targets,
+    followed by the upper ends, in twice as many columns. Equal ends are a known target.
+
     Where few conditions repeat over many rows, `x` may hold each condition once, and `condition` is
     the index in `x` of each target's condition. The network then runs on the distinct conditions
     only, forward and backward, for exactly the same gradient. `condense` finds such data.
@@ -115,10 +118,10 @@ def condense(data: Data, at_most: int) -> Data:
 def arrange(network: MixtureNetwork, data: Data, batch_size: int) -> Data:
     """Return the data in the form that trains fastest.
 
-    Conditions pay if a batch repeats them, and only if the network treats equal rows equally, which
-    dropout does not.
+    Conditions pay if a batch repeats them. They need a network that treats equal rows equally,
+    which dropout does not, and targets that are known, not intervals.
     """
-    if network.is_random:
+    if network.is_random or data.y.shape[1] != network.dim:
         return data._replace(x=data.rows, condition=None)
     return condense(data, min(batch_size, len(data.y)) // 2)
 

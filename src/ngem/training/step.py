@@ -140,9 +140,20 @@ def stopping_loss(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
     taken to be of the order of one, as standardized targets are.
     """
     losses = row_losses(network, NLL(), data)
-    tail = -jnp.sum(jnp.log1p(data.y**2) + math.log(math.pi), axis=-1)
+    tail = _log_cauchy(data.y, network.dim)
     mixed = jnp.logaddexp(math.log1p(-_TAIL) - losses, math.log(_TAIL) + tail)
     return _mean(-mixed, data)
+
+
+def _log_cauchy(y: Float[Array, "batch given"], dim: int) -> Float[Array, " batch"]:
+    """Return the log density of targets, or the log probability of the intervals that hold them."""
+    density = -(jnp.log1p(y[:, :dim] ** 2) + math.log(math.pi))
+    if y.shape[1] == dim:
+        return jnp.sum(density, axis=-1)
+    lower, upper = jnp.split(y, 2, axis=1)
+    mass = jnp.where(lower == upper, 1.0, (jnp.arctan(upper) - jnp.arctan(lower)) / math.pi)
+    least = jnp.finfo(y.dtype).tiny
+    return jnp.sum(jnp.where(lower == upper, density, jnp.log(jnp.maximum(mass, least))), axis=-1)
 
 
 def _mean(losses: Float[Array, " batch"], data: Data) -> Float[Array, ""]:
