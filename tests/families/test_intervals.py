@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from ngem.families import FullGaussian, LocationScale
 from ngem.mixture import gaussian_mixture
+from ngem.objectives import NGEM, NLL
 
 from ..cases import FAMILIES
 
@@ -89,3 +90,47 @@ def test_a_full_covariance_is_refused():
     params = FullGaussian().from_moments(jnp.zeros(2), jnp.ones(2))
     with pytest.raises(NotImplementedError, match="covariance='diag'"):
         FullGaussian().log_mass(params, -jnp.ones(2), jnp.ones(2))
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_each_coordinate_counts_by_what_is_known_of_it(name):
+    """Known, in an interval, above a bound, missing: a density, two probabilities and one."""
+    case = FAMILIES[name]
+    law, scale = case.standard(), np.array([0.5, 2.0, 1.0, 3.0])
+    params = LocationScale(jnp.array([1.0, -1.0, 0.5, 0.0]), jnp.asarray(scale))
+    lower = jnp.array([1.2, -3.0, 1.0, -1e4])
+    upper = jnp.array([1.2, 0.0, 1e4, 1e4])
+    known = law.logpdf(0.2 / 0.5) - np.log(0.5)
+    expected = known + true_log_mass(law, -1.0, 0.5) + law.logsf(0.5)
+    found = case.family.log_likelihood(params, jnp.concatenate([lower, upper]))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        case.family.log_likelihood(params, lower), case.family.log_prob(params, lower)
+    )
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_gradients_are_finite_in_single_precision_whatever_is_known(name):
+    """Scales near their floor, targets far out, intervals without an end."""
+    family = FAMILIES[name].family
+    y = [(1e3, 1e3), (-1e3, 1e4), (5.0, 1e4), (-1e4, -5.0), (-1e4, 1e4), (0.1, 0.1001)]
+    ends = jnp.asarray(np.array(y).T.reshape(-1), jnp.float32)
+    for scale in (1e-3, 1.0, 1e3):
+        params = LocationScale(jnp.zeros(6, jnp.float32), jnp.full(6, scale, jnp.float32))
+        grads = jax.grad(family.log_likelihood)(params, ends)
+        assert all(jnp.isfinite(leaf).all() for leaf in grads)
+
+
+def test_responsibilities_are_those_of_probabilities():
+    """The gradient of the logits is weight - responsibility, by equation (15) with masses."""
+    logits, mean, scale = np.array([0.3, -0.2]), np.array([0.0, 2.0]), np.array([1.0, 0.5])
+    family = FAMILIES["diag"].family
+    components = LocationScale(jnp.asarray(mean[:, None]), jnp.asarray(scale[:, None]))
+    ends = jnp.array([1.0, 2.5])
+    for objective in (NLL(), NGEM()):
+        grad = jax.grad(lambda at, o=objective: o.loss(family, at, components, ends))(
+            jnp.asarray(logits)
+        )
+        weights, laws = special.softmax(logits), stats.norm(mean, scale)
+        joint = weights * (laws.cdf(2.5) - laws.cdf(1.0))
+        np.testing.assert_allclose(grad, weights - joint / joint.sum(), rtol=1e-5)
