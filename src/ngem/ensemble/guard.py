@@ -45,8 +45,9 @@ class Rows(NamedTuple):
 
     def in_double_precision(self) -> "Rows":
         """Return the rows as they are needed for sums over all of them."""
-        known = (np.asarray(part, np.float64) for part in self[:3])
-        return Rows(*known, None if self.ends is None else np.asarray(self.ends, np.float64))
+        x, y, counts = (np.asarray(part, np.float64) for part in self[:3])
+        ends = None if self.ends is None else np.asarray(self.ends, np.float64)
+        return Rows(x, y, counts, ends)
 
     def around(self, offset: Float[np.ndarray, "batch dim"]) -> Float[np.ndarray, "batch given"]:
         """Return what is known of the targets, if these had a given offset from the center."""

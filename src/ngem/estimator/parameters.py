@@ -304,7 +304,7 @@ def _objective(settings: Mapping[str, Any]) -> AbstractObjective:
 
     Flattening keeps all components alive at first. Full covariances have many components, and
     those which are kept alive hinder each other there: without flattening the held-out likelihood
-    is better in 13 of 18 fits and worse in 2 (`benchmarks/several_targets.py`).
+    is better in 15 of 24 fits and worse in 5 (`benchmarks/several_targets.py`).
     """
     objective = get_objective(settings["objective"])
     if settings["covariance"] != "full" or settings["objective"] != "ngem":

@@ -19,6 +19,7 @@ from ..ensemble import Part, StackPredictor, stack
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
 from .file_parts import need
+from .foreign import FoldedRegressor, is_density_estimator
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
@@ -109,8 +110,11 @@ class DensityStack(MemberRegressor):
     ...     return DensityStack(quality="good", random_state=0).fit(X, y)
 
     Args:
-        kinds: Names of `ngem.estimator.portfolio.KINDS`, or pairs of a name and an `MDNRegressor`
-            or `MixtureBoostingRegressor` with settings of your own. None takes those of `quality`.
+        kinds: Names of `ngem.estimator.portfolio.KINDS`, or pairs of a name and an estimator: an
+            `MDNRegressor` or `MixtureBoostingRegressor` with settings of your own, or any other
+            with `fit` and a `predict_distribution` that returns a Gaussian `Mixture`. Those have
+            no file format, so a stack that uses one cannot be saved. None takes those of
+            `quality`.
         quality: "fast" is one kind of network, "good" adds trees and a network with dropout,
             "best" has all kinds.
         budget: Seconds after which no further kind begins; None for no limit. The first kind always
@@ -217,7 +221,8 @@ class DensityStack(MemberRegressor):
     def _estimator(self, kind: Any) -> tuple[str, Any]:
         """Return the name and a new estimator of a kind."""
         if not isinstance(kind, str):
-            return kind[0], clone(kind[1])
+            is_ours = type(kind[1]) in FILE_KINDS
+            return kind[0], clone(kind[1]) if is_ours else FoldedRegressor(clone(kind[1]))
         return kind, make_kind(kind, verbose=self.verbose, missing="impute")
 
     def _gains(self, nll: float) -> dict[str, Any]:
@@ -263,6 +268,11 @@ class DensityStack(MemberRegressor):
 
     def _to_part(self, kind: KindReport) -> stack_file.SavedPart:
         estimator = self.estimators_[kind.name]
+        if type(estimator) not in FILE_KINDS:
+            raise ValueError(
+                "a stack must hold kinds of ngem's own to be saved, because a file holds no code, "
+                f"got {kind.name!r}; fit it without that kind, or keep it in memory."
+            )
         return stack_file.SavedPart(
             kind.name, FILE_KINDS[type(estimator)], kind.weight, estimator._to_saved()
         )
@@ -415,4 +425,4 @@ def _is_kind(value: Any) -> bool:
     if isinstance(value, str):
         return value in KINDS
     is_pair = isinstance(value, Sequence) and len(value) == 2 and isinstance(value[0], str)
-    return is_pair and type(value[1]) in FILE_KINDS
+    return is_pair and is_density_estimator(value[1])
