@@ -518,7 +518,7 @@ def test_without_early_stopping_all_rows_are_trained_on():
 
 def test_eval_set_is_checked():
     x, y = branches()
-    with pytest.raises(ValueError, match=r"eval_set must be a pair"):
+    with pytest.raises(ValueError, match=r"eval_set must be \(X, y\) or"):
         tiny().fit(x, y, eval_set=x)
     with pytest.raises(ValueError, match=r"eval_set y contains NaN.*at row 3"):
         tiny().fit(x, y, eval_set=(x, np.where(np.arange(120) == 3, np.nan, y)))
