@@ -5,8 +5,6 @@ python benchmarks/boosting_choices.py --out docs/results/boosting_choices.json [
 Tables and held-out rows are those of `benchmarks/choices.py`.
 """
 
-import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from choices import NAMED, PLAIN, UCI, load
+from variants import differences, read_arguments, run_missing, summary
 
 from ngem import MixtureBoostingRegressor
 
@@ -38,19 +37,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without the guard": {"guard": False},
 }
 
+#: Rows of a table at most, a fifth of which is held out.
+_ROWS = 5000
 
-def run(name: str, variant: str, seed: int, directory: Path, most: int) -> dict[str, Any]:
+#: Differences up to this many nats count as level.
+_LEVEL = 0.01
+
+
+def run(name: str, variant: str, seed: int, directory: Path) -> dict[str, Any]:
     """Return the scores of a variant on the rows of a table that it has not seen."""
     x, y = load(name, directory)
-    order = np.random.default_rng(1000 + seed).permutation(len(y))[:most]
+    order = np.random.default_rng(1000 + seed).permutation(len(y))[:_ROWS]
     test, train = np.split(order, [len(order) // 5])
     started = time.process_time()
     model = MixtureBoostingRegressor(**VARIANTS[variant], random_state=seed, n_jobs=1)
     model.fit(x[train], y[train])
     return {
-        "table": name,
-        "variant": variant,
-        "seed": seed,
         "cpu_seconds": round(time.process_time() - started, 1),
         "rounds": model.best_round_.tolist(),
         "nll": round(-float(model.log_prob(x[test], y[test]).mean()), 4),
@@ -59,26 +61,11 @@ def run(name: str, variant: str, seed: int, directory: Path, most: int) -> dict[
 
 
 def main() -> None:
-    """Run what is missing, one result at a time, and print how each variant differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--tables", nargs="+", default=[*NAMED, *PLAIN, *UCI])
-    parser.add_argument("--rows", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    """Run what is missing, one result at a time, and print the summary."""
     directory = Path(os.environ["NGEM_DATA_DIR"]) / "more"
-    runs = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(run["table"], run["variant"], run["seed"]) for run in runs}
-    for name in arguments.tables:
-        for variant in arguments.variants:
-            if (name, variant, arguments.seed) not in done:
-                runs.append(run(name, variant, arguments.seed, directory, arguments.rows))
-                arguments.out.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
-    default = {run["table"]: run["nll"] for run in runs if run["variant"] == "default"}
-    for variant in arguments.variants:
-        gaps = [run["nll"] - default[run["table"]] for run in runs if run["variant"] == variant]
-        print(f"{variant}: median {np.median(gaps):+.3f} nat over {len(gaps)} tables")
+    arguments = read_arguments(__doc__, VARIANTS, [*NAMED, *PLAIN, *UCI])
+    runs = run_missing(arguments, lambda *which: run(*which, directory))
+    print(summary("the default", differences(runs, VARIANTS), _LEVEL))
 
 
 if __name__ == "__main__":

@@ -6,17 +6,15 @@ Tables are the UCI sets, without the test rows of their first published split, a
 directory `more` in NGEM_DATA_DIR. A fifth of the rows of each is held out, at most 4,000 train.
 """
 
-import argparse
-import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from variants import differences, read_arguments, run_missing, summary
 
 from ngem import MDNRegressor
 from ngem.datasets import load_uci, uci_splits
@@ -126,49 +124,25 @@ def run(name: str, variant: str, seed: int, directory: Path) -> dict[str, Any]:
     model = MDNRegressor(**VARIANTS[variant], random_state=seed).fit(x[train], y[train])
     seconds = time.perf_counter() - started
     found = {key: round(value, 4) for key, value in scores(model, x[test], y[test]).items()}
-    return {"table": name, "variant": variant, "seed": seed, "seconds": round(seconds, 1), **found}
+    return {"seconds": round(seconds, 1), **found}
 
 
-def comparisons(runs: list[dict[str, Any]]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield what is compared, and its NLL minus that of the default for each table."""
-    default = {run["table"]: run for run in runs if run["variant"] == "default"}
-    for part in [key for key in next(iter(default.values())) if "member" in key or "guard" in key]:
-        yield part, np.array([run[part] - run["nll"] for run in default.values()])
-    for variant in list(VARIANTS)[1:]:
-        others = [run for run in runs if run["variant"] == variant and run["table"] in default]
-        if others:
-            yield variant, np.array([run["nll"] - default[run["table"]]["nll"] for run in others])
-
-
-def summary(runs: list[dict[str, Any]]) -> str:
-    """Return a table in Markdown: how each variant differs from the default."""
-    lines = [
-        "| against the default | better | level | worse | median, nat |",
-        "|---|---|---|---|---|",
-    ]
-    for name, gain in comparisons(runs):
-        counts = (gain < -_LEVEL).sum(), (abs(gain) <= _LEVEL).sum(), (gain > _LEVEL).sum()
-        lines.append(f"| {name} | {' | '.join(map(str, counts))} | {np.median(gain):+.3f} |")
-    return "\n".join(lines)
+def comparisons(runs: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Return the NLL of parts of the default and of the variants, minus that of the default."""
+    default = [run for run in runs if run["variant"] == "default"]
+    parts = [key for key in default[0] if "member" in key or "guard" in key]
+    return {
+        **{part: np.array([run[part] - run["nll"] for run in default]) for part in parts},
+        **differences(runs, VARIANTS),
+    }
 
 
 def main() -> None:
     """Run what is missing, one result at a time, and print the summary."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--tables", nargs="+", default=[*NAMED, *PLAIN, *UCI])
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
     directory = Path(os.environ["NGEM_DATA_DIR"]) / "more"
-    runs = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(run["table"], run["variant"], run["seed"]) for run in runs}
-    for variant in arguments.variants:
-        for name in arguments.tables:
-            if (name, variant, arguments.seed) not in done:
-                runs.append(run(name, variant, arguments.seed, directory))
-                arguments.out.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
-    print(summary(runs))
+    arguments = read_arguments(__doc__, VARIANTS, [*NAMED, *PLAIN, *UCI])
+    runs = run_missing(arguments, lambda *which: run(*which, directory))
+    print(summary("the default", comparisons(runs), _LEVEL))
 
 
 if __name__ == "__main__":

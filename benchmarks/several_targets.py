@@ -8,8 +8,6 @@ Single networks with the guard, at most 1,500 training rows and 1,100 steps. The
 (wind, pressure) and tobacco (two shares of expenses).
 """
 
-import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from variants import differences, read_arguments, run_missing, summary
 
 from ngem import MDNRegressor
 from ngem.datasets import jointed_arm, load_uci, two_link_arm
@@ -86,9 +85,6 @@ def run(name: str, variant: str, seed: int) -> dict[str, Any]:
     model = MDNRegressor(n_members=1, max_epochs=epochs, random_state=seed, **VARIANTS[variant])
     model.fit(x[:n_train], y[:n_train])
     return {
-        "table": name,
-        "variant": variant,
-        "seed": seed,
         "nll": round(-float(model.log_prob(x[n_train:], y[n_train:]).mean()), 4),
         "train_nll": round(-float(model.log_prob(x[:n_train], y[:n_train]).mean()), 4),
         "effective_components": round(model.diagnostics_["effective_components"], 2),
@@ -96,39 +92,10 @@ def run(name: str, variant: str, seed: int) -> dict[str, Any]:
     }
 
 
-def summary(runs: list[dict[str, Any]]) -> str:
-    """Return a table in Markdown: how each variant differs from the default."""
-    nll = {(run["variant"], run["table"], run["seed"]): run["nll"] for run in runs}
-    default = next(iter(VARIANTS))
-    lines = [
-        f"| against {default} | better | level | worse | median, nat |",
-        "|---|---|---|---|---|",
-    ]
-    for variant in list(VARIANTS)[1:]:
-        keys = [key for key in nll if key[0] == variant and (default, *key[1:]) in nll]
-        gain = np.array([nll[key] - nll[default, *key[1:]] for key in keys])
-        if len(gain):
-            counts = (gain < -_LEVEL).sum(), (abs(gain) <= _LEVEL).sum(), (gain > _LEVEL).sum()
-            lines.append(f"| {variant} | {' | '.join(map(str, counts))} | {np.median(gain):+.3f} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is missing, one result at a time, and print the summary."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--tables", nargs="+", default=TABLES, choices=TABLES)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    runs = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(run["table"], run["variant"], run["seed"]) for run in runs}
-    for name in arguments.tables:
-        for variant in arguments.variants:
-            if (name, variant, arguments.seed) not in done:
-                runs.append(run(name, variant, arguments.seed))
-                arguments.out.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
-    print(summary(runs))
+    runs = run_missing(read_arguments(__doc__, VARIANTS, TABLES), run)
+    print(summary(next(iter(VARIANTS)), differences(runs, VARIANTS), _LEVEL))
 
 
 if __name__ == "__main__":
