@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Byte code is written on first import: pip would compile thousands of files that nobody imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo test test-all versions lint bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -23,6 +23,11 @@ test: $(VENV)/.test
 test-all: export NPROC ?= 1
 test-all: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
+
+# The core of the suite with each interpreter at hand, then with the lowest versions allowed.
+versions:
+	$(PYTHON) .ci/versions.py
+	$(PYTHON) .ci/versions.py 3.11 --lowest
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
