@@ -8,11 +8,16 @@ from pathlib import Path
 
 # Thousands of programs are compiled and most run once, so XLA compiles fast rather than well: a
 # third to a quarter of its usual time. It reads this before JAX is imported.
-FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-# XLA ends the process at a flag that it does not know; later versions have no other emitters.
-if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):
-    FLAGS += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", FLAGS)
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    # XLA ends the process at a flag that it does not know, and later versions lack this one.
+    + (
+        " --xla_cpu_use_fusion_emitters=false"
+        if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11)
+        else ""
+    ),
+)
 
 import jax
 import pytest

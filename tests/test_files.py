@@ -1,6 +1,8 @@
 """Files of arrays with a header: written atomically, checked when read."""
 
+import inspect
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -65,6 +67,37 @@ def test_files_of_others_are_refused(metadata, tmp_path):
     path.write_bytes(save(ARRAYS, metadata=metadata))
     with pytest.raises(FileError, match="written by ngem"):
         _files.read(path, kind=KIND, version=3)
+
+
+@pytest.mark.parametrize("header", [[HEADER], "text", None, 3])
+def test_a_header_that_is_no_table_is_refused(header, tmp_path):
+    path = tmp_path / "file"
+    # Unwrapped, since only tests check annotations.
+    inspect.unwrap(_files.write)(path, ARRAYS, header, kind=KIND, version=3)
+    with pytest.raises(FileError, match="written by ngem"):
+        _files.read(path, kind=KIND, version=3)
+
+
+def test_a_nested_header_is_read_or_refused_at_every_depth(tmp_path):
+    """Up to the limit of recursion and beyond, wherever that lies: never another error."""
+    path, refused = tmp_path / "file", 0
+    for depth in (
+        3,
+        40,
+        *range(sys.getrecursionlimit() - 300, sys.getrecursionlimit() + 10),
+        5_000,
+    ):
+        nested = "[" * depth + "]" * depth
+        body = f'{{"kind": "{KIND}", "version": 3, "header": {{"a": {nested}}}}}'
+        digest = _files._checksum(ARRAYS, json.loads(body)) if depth == 3 else "0" * 64
+        signed = body[:-1] + f', "sha256": "{digest}"}}'
+        path.write_bytes(save(ARRAYS, metadata={"ngem": signed}))
+        try:
+            _files.read(path, kind=KIND, version=3)
+        except FileError:
+            refused += 1
+            assert depth > 3
+    assert refused > 100
 
 
 def test_an_edited_header_is_refused(tmp_path):

@@ -19,7 +19,8 @@ class DataError(RuntimeError):
 def check_choice(what: str, value: Value, choices: Iterable[Value]) -> Value:
     """Return a choice by name, refusing one that does not exist."""
     choices = tuple(choices)
-    if value not in choices:
+    # Of one type first: an array compares element by element, and has no truth value.
+    if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
         raise ValueError(
             f"{what} must be one of {', '.join(map(repr, choices))}, got {value!r}; check the "
             "spelling."
@@ -42,6 +43,45 @@ def check_fraction(what: str, value: Any) -> Any:
             "100."
         )
     return value
+
+
+def check_target_shape(
+    name: str, got: tuple[int, ...], batch: tuple[int, ...], dim: int, with_axis: str
+) -> bool:
+    """Return whether targets lack their last axis, refusing those that do not fit a mixture.
+
+    The one rule for the axes of targets, which `ngem.Mixture` states. Sizes never broadcast: a
+    wrong shape would otherwise pair rows with the targets of other rows.
+
+    Args:
+        name: What the targets are called.
+        got: Their shape.
+        batch: Shape of the mixture's rows.
+        dim: Target columns of the mixture.
+        with_axis: How to write the targets with one more axis at their end.
+    """
+    if dim == 1 and got == batch:
+        return True
+    if got[max(0, len(got) - len(batch) - 1) :] == (*batch, dim):
+        return False
+    hint = (
+        "give one target per row of the mixture's parameters, and put more axes, for several "
+        "targets per row, first"
+    )
+    if got[-1:] != (dim,) and dim > 1:
+        hint = f"for a mixture over {dim} target columns pass targets with {dim} columns"
+    elif dim == 1 and got[max(0, len(got) - len(batch)) :] == batch:
+        hint = f"for a mixture over 1 target column pass {with_axis}"
+    raise ValueError(f"{name} must have shape {(*batch, dim)}, got {got}; {hint}.")
+
+
+def check_not_empty(shape: tuple[int, ...]) -> None:
+    """Refuse targets without rows, of which there is no mean loss."""
+    if 0 in shape:
+        raise ValueError(
+            f"the batch must hold at least one row, got targets of shape {shape}; skip empty "
+            "batches, since the mean of no losses is not a number."
+        )
 
 
 def check_finite(name: str, value: Any) -> None:

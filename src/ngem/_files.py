@@ -20,6 +20,9 @@ _KEY = "ngem"
 #: Bytes of a header at most, as in safetensors.
 _LARGEST_HEADER = 100_000_000
 
+#: Lists and tables within each other in a header, at most. Ours have six.
+_DEEPEST = 32
+
 
 class FileError(ValueError):
     """A file that is damaged or not of the expected kind."""
@@ -67,10 +70,13 @@ def read(
         metadata = _metadata(content)
         arrays = load(content)
         body = json.loads(metadata[_KEY])
+        _check_depth(body)
         # Damage such as 1e-5 changed to 1E-5 leaves the values equal; refuse it as well.
         same_text = json.dumps(body) == metadata[_KEY]
         claimed, written = body["kind"], body["version"]
         header, checksum = body["header"], body.pop("sha256")
+        if not isinstance(header, dict):
+            raise TypeError(f"a header that is no table, {type(header).__name__}")
     except (
         SafetensorError,
         LookupError,
@@ -140,6 +146,17 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 def _metadata(content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + size])["__metadata__"]
+
+
+def _check_depth(tree: Any) -> None:
+    """Refuse JSON that is nested too deeply for functions that call themselves."""
+    level = [tree]
+    for _ in range(_DEEPEST):
+        inner = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [x for part in inner for x in part if isinstance(x, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"nested more than {_DEEPEST} times")
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], body: Mapping[str, Any]) -> str:

@@ -278,14 +278,14 @@ def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
     values = np.asarray(y, np.dtype(mixture.logits.dtype))
     if values.ndim == 1 and mixture.dim == 1:
         values = values[:, None]
-    if values.ndim != 2 or (batch and batch[0] != len(values)):
+    if values.ndim != 2:
         raise ValueError(
             f"y must have shape {(*(batch or ('rows',)), mixture.dim)}, got {values.shape}; give "
             "one target per row of the mixture."
         )
     _errors.check_finite("y", values)
-    targets = jnp.asarray(values)
-    checks.check_target(batch, mixture.dim, targets)
+    targets = checks.shape_targets("y", jnp.asarray(values), batch, mixture.dim)
+    _errors.check_not_empty(targets.shape)
     return targets
 
 

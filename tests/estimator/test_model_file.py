@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -172,6 +173,18 @@ def test_a_header_of_another_model_is_refused(parts, model, tmp_path):
     _files.write(path, {**theirs, **arrays}, header, kind=KIND, version=VERSION)
     with pytest.raises(FileError, match="a model file must hold"):
         MDNRegressor.load(path)
+
+
+def test_thousands_of_layers_are_refused_at_once(parts):
+    """With all their arrays, each as it should be: only their number is not."""
+    arrays, header, path = parts
+    header["parameters"]["hidden_sizes"] = [1] * 3000
+    more = {f"layer {index}": np.zeros((1, 1), np.float32) for index in range(6000)}
+    _files.write(path, {**arrays, **more}, header, kind=KIND, version=VERSION)
+    begun = time.process_time()
+    with pytest.raises(FileError, match="hidden_sizes of a sequence of at most 256"):
+        MDNRegressor.load(path)
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize("depth", [100, 900, 5_000, 200_000])

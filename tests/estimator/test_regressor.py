@@ -430,13 +430,13 @@ def test_shapes_and_dtypes(name, one, two):
         for dtype in (np.float32, np.float64):
             found = method(model, x[:7].astype(dtype))
             assert found.shape == shape or (name == "hdr" and found.shape[-2] == 1)
-            assert found.dtype == dtype
+            assert found.dtype == np.float64
 
 
 def test_the_mixture_and_a_column_of_targets(one):
     x, y = branches()
     assert one.predict_distribution(x).logits.dtype == jnp.float64
-    assert one.predict_distribution(x.astype(np.float32)).logits.dtype == jnp.float32
+    assert one.predict_distribution(x.astype(np.float32)).logits.dtype == jnp.float64
     assert tiny(max_epochs=2).fit(x, y[:, None]).predict(x).shape == (120, 1)
 
 
@@ -604,10 +604,33 @@ def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
     tiny(**settings, **first).fit(x, y, eval_set=(x[:50], y[:50]))
     with pytest.raises(ValueError, match="other values of data"):
         tiny(**settings, **first).fit(x, y, eval_set=(x[50:], y[50:]))
-    changes = {"network": networks[1], "objective": NGEM(damping=0.1)}
-    for name, value in changes.items():
+    same_arrays = eqx.tree_at(lambda net: net.activation, networks[0], jax.nn.tanh)
+    changes = [
+        ("network", networks[1]),
+        ("network", same_arrays),
+        ("objective", NGEM(damping=0.1)),
+    ]
+    for name, value in changes:
         with pytest.raises(ValueError, match=f"other values of {name};"):
             tiny(**settings, **{**first, name: value}).fit(x, y, eval_set=(x[:50], y[:50]))
+
+
+def test_a_checkpoint_tells_unnamed_optimizers_apart(tmp_path):
+    """The same optimizer, made anew, goes on to the same bits; one with another rate is refused."""
+    x, y = branches()
+    settings = {"max_epochs": 6, "patience": 30, "checkpoint": tmp_path / "run"}
+
+    def stop(progress):
+        if progress.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tiny(callbacks=[stop], optimizer=optax.adam(1e-1), **settings).fit(x, y)
+    with pytest.raises(ValueError, match="other values of optimizer;"):
+        tiny(optimizer=optax.adam(1e-4), **settings).fit(x, y)
+    resumed = tiny(optimizer=optax.adam(1e-1), **settings).fit(x, y)
+    whole = tiny(optimizer=optax.adam(1e-1), max_epochs=6, patience=30).fit(x, y)
+    assert np.array_equal(whole.predict(x), resumed.predict(x))
 
 
 def test_it_is_silent_and_calls_back(capsys, tmp_path):
@@ -760,10 +783,26 @@ def test_what_a_file_cannot_hold(tmp_path):
         tiny().save(path)
 
 
+@pytest.mark.parametrize("unit", [1e39, 1e-39])
+def test_features_in_single_precision_do_not_limit_the_units_of_targets(unit):
+    x, y = branches()
+    model = tiny(max_epochs=2, random_state=0).fit(x, unit * y)
+    expected = tiny(max_epochs=2, random_state=0).fit(x, y)
+    single = x.astype(np.float32)
+    for ask in (
+        lambda m, scale: m.predict(single) / scale,
+        lambda m, scale: m.predict_quantiles(single, [0.1, 0.9]) / scale,
+        lambda m, scale: m.predict_interval(single) / scale,
+        lambda m, scale: m.crps(single, scale * y) / scale,
+    ):
+        np.testing.assert_allclose(ask(model, unit), ask(expected, 1.0), rtol=1e-3, atol=1e-3)
+
+
 def test_it_works_with_the_settings_that_users_have():
     """Single precision, silent promotion allowed, warnings as errors, no type checks."""
     code = """
         import numpy as np, ngem
+        from ngem.estimator.scorers import energy_scorer
         rng = np.random.default_rng(0)
         x = rng.normal(size=(120, 2))
         y = 5e4 + 1e-2 * (x[:, 0] + 0.1 * rng.normal(size=120))
@@ -772,8 +811,24 @@ def test_it_works_with_the_settings_that_users_have():
         )
         p = model.fit(x, y).predict(x)
         assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
-        assert model.predict(x.astype(np.float32)).dtype == np.float32
         assert np.isfinite(model.predict_quantiles(x[:3], [0.1, 0.9])).all()
+        # Features in single precision: as many digits of the target as before.
+        single = x.astype(np.float32)
+        assert np.unique(model.predict(single)).size > 100
+        assert np.abs(model.predict(single) - p).max() < 1e-4
+        ends = model.predict_interval(single, 0.9, "equal-tailed")[:, 0]
+        inside = np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))
+        assert 0.8 < inside <= 1, inside
+        assert np.abs(model.log_prob(single, y) - model.log_prob(x, y)).max() < 1e-2
+        assert np.abs(model.sample(single, 5, random_state=0) - p).max() < 1
+        try:
+            model.predict_distribution(x)
+        except ValueError as error:
+            assert "must be in double precision, got JAX's float32" in str(error), error
+        else:
+            raise AssertionError("a mixture in single precision was not refused")
+        assert np.isfinite(energy_scorer(model, x, y))
+        model.fit(x, y - 5e4)
         assert str(model.predict_distribution(x).logits.dtype) == "float32"
         """
     warnings = ("-Werror", "-Wignore:Error reading persistent compilation cache")

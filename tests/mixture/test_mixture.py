@@ -146,10 +146,38 @@ def test_quantile_in_single_precision():
         assert abs(cdf(x[n]) - 0.9) < 2e-6 + 4 * step
 
 
-def test_quantile_broadcasts_and_differentiates():
+def test_levels_are_a_further_axis_of_quantiles():
+    """Every row is asked for every level, whatever their numbers are; scipy's cdf inverts them."""
     mixture, truth = rows_mixture(3)
-    q = jnp.linspace(0.1, 0.9, 5)[:, None]
-    assert mixture.quantile(q).shape == (5, 3)
+    levels = np.array([[0.1, 0.2, 0.5], [0.6, 0.9, 0.99]])
+    for q in (levels[0], levels, levels[:, 0], jnp.asarray(levels[0]), [0.1, 0.2, 0.5]):
+        found = np.asarray(mixture.quantile(q))
+        assert found.shape == (3, *np.shape(q))
+        for n in range(3):
+            np.testing.assert_allclose(row(truth, n)[1](found[n]), q, atol=1e-9)
+    assert mixture.quantile(0.5).shape == (3,)
+    first = jax.tree.map(lambda leaf: leaf[0], mixture)
+    assert first.quantile(levels).shape == (2, 3)
+    paired = jax.vmap(Mixture.quantile)(mixture, jnp.asarray(levels[0]))
+    np.testing.assert_allclose(
+        paired, np.diagonal(np.asarray(mixture.quantile(levels[0]))), rtol=1e-12
+    )
+
+
+def test_quantiles_of_many_levels_are_those_of_one_at_a_time(monkeypatch):
+    """In parts where rows or levels are many: memory does not grow with their product."""
+    mixture, _ = rows_mixture(n_rows=20)
+    levels = np.linspace(0.01, 0.99, 7)
+    expected = np.stack([np.asarray(mixture.quantile(level)) for level in levels], axis=-1)
+    monkeypatch.setattr("ngem.mixture.mixture._BLOCK", 60)  # three levels at a time, then one
+    jax.clear_caches()
+    np.testing.assert_allclose(mixture.quantile(levels), expected, rtol=1e-12)
+    monkeypatch.setattr("ngem.mixture.mixture._BLOCK", 16)  # rows in blocks
+    np.testing.assert_allclose(mixture.quantile(levels), expected, rtol=1e-12)
+
+
+def test_quantiles_are_differentiable():
+    mixture, truth = rows_mixture(3)
     pdf, _ = row(truth, 0)
     first = jax.tree.map(lambda leaf: leaf[0], mixture)
     slope = jax.grad(lambda q: first.quantile(q))(jnp.array(0.3))
@@ -186,7 +214,7 @@ def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
     for found, expected in zip(ask(mixture, y), in_one_piece, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert sizes == [(50, 16)] * 3
-    assert mixture.quantile(jnp.full((2, 50), 0.3)).shape == (2, 50)
+    assert mixture.quantile(jnp.full((2,), 0.3)).shape == (50, 2)
     assert mixture.cdf(jnp.zeros((50, 50, 1))).shape == (50, 50)
 
 
@@ -376,10 +404,105 @@ def test_bad_arguments_are_refused():
         mixture.quantile(95.0)
     with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
         mixture.interval(-0.1)
+    for kind in ("hdr", "equal-tailed"):
+        with pytest.raises(ValueError, match=r"coverage must be one number, got shape \(2,\)"):
+            mixture.interval([0.5, 0.9], kind)
+    with pytest.raises(TypeError, match="q must hold real floating-point numbers, got str"):
+        mixture.quantile("half")
     with pytest.raises(ValueError, match="kind must be one of 'hdr', 'equal-tailed', got 'hpd'"):
         mixture.interval(0.9, kind="hpd")
     with pytest.raises(ValueError, match="column indices below 1, got 1"):
         mixture.marginal(1)
+
+
+ROW_FUNCTIONS = {
+    "log_prob": lambda mixture, y: mixture.log_prob(y),
+    "responsibilities": lambda mixture, y: mixture.responsibilities(y),
+    "log_mass": lambda mixture, y: mixture.log_mass(y, np.asarray(y) + 1.0),
+    "cdf": lambda mixture, y: mixture.cdf(y),
+    "crps": lambda mixture, y: mixture.crps(y),
+    "region_mass": lambda mixture, y: mixture.region_mass(y),
+}
+UNIVARIATE = ("cdf", "crps", "region_mass")
+CHECKED = {**ROW_FUNCTIONS, "nll": lambda mixture, y: ngem.get_objective("nll")(mixture, y)}
+
+# The mean of each row is a number of its own, so that a target of another row would show.
+THREE_ROWS = ngem.gaussian_mixture(
+    np.zeros((3, 1)), [[[0.0]], [[1.0]], [[2.0]]], np.ones((3, 1, 1))
+)
+THREE_PAIRS = ngem.gaussian_mixture(
+    np.zeros((3, 1)), [[[0.0, 0.0]], [[1.0, 5.0]], [[2.0, 9.0]]], np.ones((3, 1, 2))
+)
+
+
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+def test_targets_of_one_column_may_lack_its_axis(name):
+    ask, y = ROW_FUNCTIONS[name], np.array([0.0, 1.0, 2.0])
+    expected = np.asarray(ask(THREE_ROWS, y[:, None]))
+    # The first row by itself: all rows are equal, each at its own target.
+    alone = jax.tree.map(lambda leaf: leaf[0], THREE_ROWS)
+    for found in (ask(THREE_ROWS, y), ask(THREE_ROWS, y.tolist())):
+        np.testing.assert_array_equal(found, expected)
+    for of_row in expected:
+        np.testing.assert_allclose(of_row, ask(alone, np.zeros(1)), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(ask(alone, 0.0), ask(alone, np.zeros(1)))
+
+
+def test_a_cdf_takes_each_rows_own_target():
+    np.testing.assert_allclose(THREE_ROWS.cdf(np.array([0.0, 1.0, 2.0])), 0.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+def test_several_targets_per_row_come_first(name):
+    """As draws do: the same as one call for each of them."""
+    y = np.random.default_rng(0).normal(size=(2, 4, 3, 1))
+    ask = ROW_FUNCTIONS[name]
+    expected = [[np.asarray(ask(THREE_ROWS, y[i, j])) for j in range(4)] for i in range(2)]
+    found = np.asarray(ask(THREE_ROWS, y))
+    np.testing.assert_allclose(found.reshape(np.shape(expected)), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((4,), "one target per row"),
+        ((1,), "one target per row"),
+        ((1, 1), "one target per row"),
+        ((4, 1), "one target per row"),
+        ((3, 1, 1), "one target per row"),
+        ((2, 3), r"pass y\[\.\.\., None\]|pass lower\[\.\.\., None\]"),
+        ((3, 2), "one target per row"),
+        ((), "one target per row"),
+    ],
+)
+def test_targets_that_would_be_repeated_are_refused(name, shape, hint):
+    with pytest.raises(ValueError, match=rf"must have shape \(3, 1\), got \(.*{hint}"):
+        CHECKED[name](THREE_ROWS, np.zeros(shape))
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKED if name not in UNIVARIATE])
+@pytest.mark.parametrize("shape", [(3,), (2,), (3, 1), (3, 3), (1, 2), (4, 2), (3, 1, 2)])
+def test_targets_of_other_columns_are_refused(name, shape):
+    with pytest.raises(ValueError, match=r"must have shape \(3, 2\), got "):
+        CHECKED[name](THREE_PAIRS, np.zeros(shape))
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKED if name != "log_mass"])
+@pytest.mark.parametrize("y", [None, "abc", [[0.0], [1.0, 2.0]], object(), np.zeros(3, complex)])
+def test_targets_that_are_no_numbers_are_refused(name, y):
+    with pytest.raises(TypeError, match="y must hold real floating-point numbers, got"):
+        CHECKED[name](THREE_ROWS, y)
+
+
+def test_whole_numbers_are_targets():
+    y = np.array([0, 1, 2])
+    np.testing.assert_array_equal(THREE_ROWS.log_prob(y), THREE_ROWS.log_prob(y.astype(float)))
+
+
+def test_ends_of_intervals_have_one_shape():
+    with pytest.raises(ValueError, match=r"lower and upper must have one shape, got \(3, 1\) and"):
+        THREE_ROWS.log_mass(np.zeros(3), np.zeros((2, 3, 1)))
 
 
 def test_a_mixture_is_one_pytree():

@@ -42,6 +42,26 @@ BAD = {
     ),
     "integer y": ({"y": np.zeros((4, 2), int)}, TypeError, r"got dtype int64; try y\.astype"),
     "complex mean": ({"mean": np.zeros((4, 3, 2), complex)}, TypeError, "mean must hold real"),
+    "three axes": (
+        {"mean": np.zeros((4, 3, 1)), "scale": np.ones((4, 3, 1)), "y": np.zeros((4, 1, 1))},
+        ValueError,
+        r"y must have shape \(4, 1\), got \(4, 1, 1\).*one target per row",
+    ),
+    "one row": ({"y": np.zeros((1, 2))}, ValueError, "one target per row"),
+    "one target": ({"y": np.zeros(2)}, ValueError, "one target per row"),
+    "no y": ({"y": None}, TypeError, "y must hold real floating-point numbers, got NoneType"),
+    "text": ({"logits": "abc"}, TypeError, "logits must hold real floating-point numbers, got str"),
+    "ragged mean": ({"mean": [[0.0], [0.0, 1.0]]}, TypeError, "mean must hold real"),
+    "object scale": ({"scale": object()}, TypeError, "scale must hold real .* got object"),
+    "text as weights": ({"weights": ["a"] * 4}, TypeError, "weights must hold real"),
+    "mean at infinity": (
+        {"mean": np.where(np.eye(4, 3)[..., None] > 0, np.inf, np.zeros(2))},
+        ValueError,
+        "mean must hold finite numbers, got values from 0.0 to inf",
+    ),
+    "infinite scale": ({"scale": np.full((4, 3, 2), np.inf)}, ValueError, "scale must hold finite"),
+    "infinite weight": ({"weights": np.array([1, 1, 1, np.inf])}, ValueError, "must be finite"),
+    "nan weight": ({"weights": np.array([1, 1, 1, np.nan])}, ValueError, "must be finite"),
     "weights shape": ({"weights": np.ones((4, 1))}, ValueError, "one entry per row"),
     "negative weights": ({"weights": -np.ones(4)}, ValueError, "non-negative"),
     "no weight": ({"weights": np.zeros(4)}, ValueError, "at least one positive"),
@@ -60,6 +80,59 @@ def test_bad_input_is_refused(loss, name):
 def test_power_outside_its_range_is_refused(power):
     with pytest.raises(ValueError, match="power must lie between 0 and 1, got"):
         ngem.ngem_loss(**GOOD, power=power)
+
+
+@pytest.mark.parametrize("power", ["half", [0.1, "a"], object()])
+def test_a_power_that_is_no_number_is_refused(power):
+    with pytest.raises(TypeError, match="power must hold real floating-point numbers, got"):
+        ngem.ngem_loss(**GOOD, power=power)
+
+
+def test_a_power_for_each_row_is_refused():
+    with pytest.raises(ValueError, match=r"power must be a number or an array of shape \(\), got"):
+        ngem.ngem_loss(**GOOD, power=np.full(4, 0.5))
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.5, float("nan")])
+def test_an_objective_refuses_a_power_outside_its_range(power):
+    with pytest.raises(ValueError, match="power must lie between 0 and 1, got"):
+        ngem.objectives.NGEM(power=power)
+
+
+BAD_VALUES = {
+    "a mean at infinity": ("mean", np.inf),
+    "a scale at infinity": ("scale", np.inf),
+    "a negative weight": ("weights", -1.0),
+    "an infinite weight": ("weights", np.inf),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_one_bad_value_under_jit_is_never_a_plausible_number(name):
+    part, value = BAD_VALUES[name]
+    arrays = {**GOOD, "weights": np.ones(4)}
+    arrays[part] = arrays[part].copy()
+    arrays[part].flat[0] = value
+    assert np.isnan(jax.jit(ngem.ngem_loss)(**arrays))
+
+
+@pytest.mark.parametrize("power", [5.0, -1.0, np.nan])
+def test_a_bad_power_under_jit_is_never_a_plausible_number(power):
+    def loss(mean, power):
+        return ngem.ngem_loss(**{**GOOD, "mean": mean, "y": np.ones((4, 2))}, power=power)
+
+    ask = jax.jit(jax.value_and_grad(loss))
+    value, gradient = ask(GOOD["mean"], power)
+    assert np.isnan(value)
+    assert np.isnan(gradient).any()
+    assert np.isfinite(ask(GOOD["mean"], 0.5)[0])
+
+
+def test_a_flat_y_of_one_column_is_taken():
+    column = {**GOOD, "mean": GOOD["mean"][..., :1], "scale": GOOD["scale"][..., :1]}
+    y = np.arange(4.0)
+    flat, full = (ngem.nll_loss(**{**column, "y": part}) for part in (y, y[:, None]))
+    assert flat == full
 
 
 def test_shapes_are_checked_under_jit_too():

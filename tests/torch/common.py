@@ -1,5 +1,6 @@
 """Inputs, gradients and comparisons that the tests of PyTorch need in several files."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -19,6 +20,11 @@ HERE = Path(__file__).parent
 LIKELIHOODS = [name for name in ours.OBJECTIVES if name != "mse"]
 
 BOTH_COVARIANCES = pytest.mark.parametrize("full", [False, True], ids=["diag", "full"])
+
+
+def as_users_call(function):
+    """Return a function without the run-time checks of its annotations, which tests alone have."""
+    return inspect.unwrap(function)
 
 
 def inputs(*, full=False, batch=6, comp=3, dim=2, dtype=torch.float64, seed=0):

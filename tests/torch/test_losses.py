@@ -1,6 +1,8 @@
-"""The losses: values, reductions, weights, broadcasting, defaults."""
+"""The losses: values, reductions, weights, axes, defaults."""
 
 import inspect
+import math
+from functools import partial
 
 import pytest
 
@@ -44,22 +46,65 @@ def test_weights_count_rows():
         assert_same(*(torch.autograd.grad(loss, leaves) for loss in (weighted, repeated)))
 
 
-def test_rows_broadcast():
+def test_rows_have_the_axes_of_the_rule():
+    """One mixture for all rows, several axes of rows, several targets per row, one column."""
     logits, mean, scale, y = inputs()
     one = [leaf[0] for leaf in (logits, mean, scale)]
     many = [leaf.expand(6, *leaf.shape) for leaf in one]
     torch.testing.assert_close(ours.ngem_loss(*one, y), ours.ngem_loss(*many, y))
-    torch.testing.assert_close(
-        ours.ngem_loss(logits, mean, scale, y[0]),
-        ours.ngem_loss(logits, mean, scale, y[:1].expand(6, -1)),
-    )
     stack = [leaf.unflatten(0, (2, 3)) for leaf in (logits, mean, scale, y)]
     torch.testing.assert_close(ours.ngem_loss(*stack), ours.ngem_loss(logits, mean, scale, y))
+    draws = torch.stack([y, 2 * y, 3 * y])
+    each = [ours.ngem_loss(logits, mean, scale, draw) for draw in draws]
+    torch.testing.assert_close(ours.ngem_loss(logits, mean, scale, draws), torch.stack(each).mean())
+    column = [logits, mean[..., :1], scale[..., :1]]
+    torch.testing.assert_close(ours.ngem_loss(*column, y[:, 0]), ours.ngem_loss(*column, y[:, :1]))
 
 
 def test_targets_of_another_precision_are_promoted():
     leaves = inputs()
     assert ours.nll_loss(*leaves[:3], leaves[3].float()).dtype == torch.float64
+
+
+BAD_VALUES = {
+    "a mean at infinity": {"mean": math.inf},
+    "a mean at minus infinity": {"mean": -math.inf},
+    "a mean that is NaN": {"mean": math.nan},
+    "a scale at infinity": {"scale": math.inf},
+    "a negative weight": {"weights": -1.0},
+    "an infinite weight": {"weights": math.inf},
+    "a weight that is NaN": {"weights": math.nan},
+}
+
+
+@BOTH_COVARIANCES
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_one_bad_value_is_never_a_plausible_number(name, dim, full):
+    """The loss is NaN, whatever its reduction: a gradient of NaN never comes with a finite loss."""
+    logits, mean, scale, y = inputs(dim=dim, full=full)
+    parts = {"mean": mean.detach(), "scale": scale.detach(), "weights": torch.ones(6).double()}
+    for part, value in BAD_VALUES[name].items():
+        parts[part] = parts[part].clone()
+        parts[part].view(-1)[0] = value
+    for objective in LIKELIHOODS:
+        ask = partial(ours.mixture_loss, logits, y=y, objective=objective, **parts)
+        assert ask().isnan(), objective
+        assert ask(reduction="sum").isnan(), objective
+        losses = ask(reduction="none")
+        assert losses[0].isnan(), objective
+        assert losses[1:].isfinite().all(), objective
+
+
+@pytest.mark.parametrize("power", [5.0, -1.0, math.nan, math.inf])
+def test_a_strength_outside_its_range_is_never_a_plausible_number(power):
+    leaves = inputs()
+    loss = ours.ngem_loss(*leaves, power=torch.tensor(power))
+    assert loss.isnan()
+    assert all(grad.isnan().any() for grad in torch.autograd.grad(loss, leaves[1:3]))
+    for inside in (0.0, 0.3, 1.0):
+        tensor = ours.ngem_loss(*leaves, power=torch.tensor(inside, dtype=torch.float64))
+        torch.testing.assert_close(tensor, ours.ngem_loss(*leaves, power=inside))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0])

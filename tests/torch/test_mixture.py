@@ -45,11 +45,21 @@ def test_quantile_inverts_cdf(dtype):
         x = ours.quantile(*parameters, q)
         assert x.shape == (7,)
         assert (ours.cdf(*parameters, x[:, None]) - q).abs().max() < 1e-6
-    ends = ours.quantile(*parameters, torch.tensor([[0.0], [1.0], [2.0]], dtype=dtype))
-    assert ends.shape == (3, 7)
-    assert (ends[0] == -torch.inf).all()
-    assert (ends[1] == torch.inf).all()
-    assert ends[2].isnan().all()
+    ends = ours.quantile(*parameters, torch.tensor([0.0, 1.0, 2.0], dtype=dtype))
+    assert ends.shape == (7, 3)
+    assert (ends[:, 0] == -torch.inf).all()
+    assert (ends[:, 1] == torch.inf).all()
+    assert ends[:, 2].isnan().all()
+
+
+def test_levels_are_a_further_axis_of_quantiles():
+    parameters = univariate(batch=2)
+    levels = torch.tensor([[0.1, 0.5], [0.6, 0.9]], dtype=torch.float64)
+    for q in (levels[0], levels):
+        found = ours.quantile(*parameters, q)
+        assert found.shape == (2, *q.shape)
+        each = [ours.quantile(*parameters, level.item()) for level in q.reshape(-1)]
+        torch.testing.assert_close(found.flatten(1), torch.stack(each, -1))
 
 
 @pytest.mark.parametrize("q", [1e-12, 0.05, 0.5])

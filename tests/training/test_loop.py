@@ -18,7 +18,7 @@ import optax
 import pytest
 import scipy.stats
 
-from ngem import training
+from ngem import _files, training
 from ngem._files import FileError
 from ngem.nn import MixtureNetwork, apply, mixture_mlp
 from ngem.objectives import (
@@ -34,7 +34,7 @@ from ngem.objectives import (
 from ngem.optimizers import DEFAULT_LEARNING_RATES
 from ngem.training import Data, FitError, Plan, fit, fit_many, shuffled
 from ngem.training.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
-from ngem.training.checkpoints import Checkpoint
+from ngem.training.checkpoints import Checkpoint, optimizer_identity
 from ngem.training.plan import make_hyper
 from ngem.training.step import stopping_loss
 
@@ -493,14 +493,14 @@ def test_progress_bar_is_silent_unless_someone_looks(capsys):
 
 
 SETTINGS = {"epochs": 30}
+PLAN = Plan(batch_size=32, ema=0.9, patience=25)
 
 
 def checkpointed(path, **settings):
     checkpoint = Checkpoint(path, SETTINGS, every=0.0)
-    plan = Plan(batch_size=32, ema=0.9, patience=25)
-    like = training.initial_state(network(), plan, jax.random.key(0))
+    like = training.initial_state(network(), PLAN, jax.random.key(0))
     return run(
-        plan,
+        PLAN,
         validation=sine(50, 1),
         resume=checkpoint.load(like),
         save=checkpoint.save,
@@ -536,6 +536,89 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(FileError, match="damaged"):
         Checkpoint(path, SETTINGS).load(like)
+
+
+def _drop_settings(arrays, header):
+    return arrays, {}
+
+
+def _text_as_settings(arrays, header):
+    return arrays, {"settings": "all"}
+
+
+def _drop_a_curve(arrays, header):
+    return {name: array for name, array in arrays.items() if name != "history/train"}, header
+
+
+def _lengthen_a_curve(arrays, header):
+    return {**arrays, "history/train": np.zeros(31)}, header
+
+
+def _curve_of_whole_numbers(arrays, header):
+    return {**arrays, "history/validation": np.zeros(30, int)}, header
+
+
+def _table_as_curve(arrays, header):
+    return {**arrays, "history/train": np.zeros((30, 1))}, header
+
+
+def _another_epoch(arrays, header):
+    counts = [name for name, array in arrays.items() if np.array_equal(array, np.int32(30))]
+    return {**arrays, **{name: np.array(7, np.int32) for name in counts}}, header
+
+
+ODD = [
+    _drop_settings,
+    _text_as_settings,
+    _drop_a_curve,
+    _lengthen_a_curve,
+    _curve_of_whole_numbers,
+    _table_as_curve,
+    _another_epoch,
+]
+
+
+@pytest.fixture(scope="module")
+def whole_checkpoint(tmp_path_factory, promotes):
+    path = tmp_path_factory.mktemp("checkpoint") / "file"
+    with promotes():
+        checkpointed(path)
+    return path
+
+
+@pytest.mark.parametrize("change", ODD)
+def test_an_odd_checkpoint_with_a_valid_checksum_is_refused(change, whole_checkpoint, tmp_path):
+    kind = {"kind": "ngem.checkpoint", "version": 1}
+    odd, like = tmp_path / "odd", training.initial_state(network(), PLAN, jax.random.key(0))
+    _files.write(odd, *change(*_files.read(whole_checkpoint, **kind)), **kind)
+    with pytest.raises(FileError, match=r"must hold .*, got .*; delete the file to start anew"):
+        Checkpoint(odd, SETTINGS).load(like)
+    assert Checkpoint(whole_checkpoint, SETTINGS).load(like) is not None
+
+
+OPTIMIZERS = {
+    "adam": optax.adam,
+    "schedule": lambda rate: optax.adam(optax.linear_schedule(rate, 0.0, 100)),
+    "numbers in its state": lambda rate: optax.inject_hyperparams(optax.adam)(learning_rate=rate),
+    "array in its code": lambda rate: optax.chain(optax.scale_by_adam(), _scale(rate)),
+}
+
+
+def _scale(rate):
+    table = jnp.full((1000,), -rate, jnp.float32)
+    return optax.stateless(lambda updates, _: jax.tree.map(lambda u: u * table[0], updates))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_without_a_name_are_told_apart(name):
+    """By what they compute: the same if made anew, others if a number differs anywhere."""
+    make = OPTIMIZERS[name]
+    first, again, other = (
+        optimizer_identity(Plan(optimizer=make(rate)), network()) for rate in (0.1, 0.1, 0.1001)
+    )
+    assert first == again
+    assert first != other
+    assert optimizer_identity(Plan(optimizer="adam"), network()) == "adam"
 
 
 KILLED = """

@@ -1,21 +1,25 @@
 """Training of the members of an estimator: each holds out rows of its own."""
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from .. import training
 from .._machine import available_cores
 from ..ensemble import make_folds
+from ..nn import MixtureNetwork
 from ..training import Progress
-from ..training.checkpoints import Checkpoint
+from ..training.checkpoints import (
+    Checkpoint,
+    arrays_identity,
+    optimizer_identity,
+    program_identity,
+)
 from . import parameters
 from .preprocessing import Inputs, Scaling, Table, split_rows
 
@@ -188,16 +192,20 @@ def _checkpoint(
     known = {
         **parameters.plain(job.settings),
         "objective": repr(plan.resolved_objective),
-        "network": _fingerprint(network),
-        "data": _fingerprint((train, validation)),
+        "optimizer": optimizer_identity(plan, network),
+        "network": _network_identity(job.settings, network, train.x[0]),
+        "data": arrays_identity((train, validation)),
         "seed": seed,
     }
     path = job.settings["checkpoint"]
     return Checkpoint(f"{path}.{number}" if number else path, known)
 
 
-def _fingerprint(tree: Any) -> str:
-    digest = hashlib.sha256()
-    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
-        digest.update(np.asarray(leaf).tobytes())
-    return digest.hexdigest()
+def _network_identity(
+    settings: Mapping[str, Any], network: MixtureNetwork, row: Float[Array, " features"]
+) -> str:
+    """Return what tells a network from others: its parameters, and what a user's own computes."""
+    arrays = arrays_identity(network)
+    if settings["network"] is None:
+        return arrays
+    return f"{arrays} {program_identity(lambda row: network(row), row)}"

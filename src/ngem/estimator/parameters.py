@@ -71,10 +71,14 @@ _FULL_DIM = 16
 #: model has many more outputs to learn, and `benchmarks/several_targets.py` trains on 1,500 rows.
 _JOINT_ROWS = 1000
 
+#: Layers at most. Hundreds of them do not train, and a file with thousands would take long to load.
+_MOST_LAYERS = 256
+
 
 def _is_sizes(value: Any) -> bool:
-    listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    return listed and all(is_integer(size, 1) for size in value)
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    listed |= isinstance(value, np.ndarray) and value.ndim == 1
+    return listed and len(value) <= _MOST_LAYERS and all(is_integer(size, 1) for size in value)
 
 
 def _is_power(value: Any) -> bool:
@@ -92,7 +96,9 @@ def _is_transformation(value: Any) -> bool:
 RULES: dict[str, Rule] = {
     **SHARED,
     "n_components": optional(integer(5)),
-    "hidden_sizes": Rule(_is_sizes, "a sequence of positive integers", (128, 128)),
+    "hidden_sizes": Rule(
+        _is_sizes, f"a sequence of at most {_MOST_LAYERS} positive integers", (128, 128)
+    ),
     "activation": choice(ACTIVATIONS),
     "covariance": Rule(
         lambda v: v is None or (isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC)),

@@ -5,6 +5,7 @@ prediction and each shape of model, whatever the number of rows. The network wor
 units and single precision; results return to the user's units in double precision on the host.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +31,11 @@ _FEW, _MANY = 256, 8192
 
 #: Numbers that a program may keep at a time. A block has fewer rows where each row needs many.
 _BUDGET = 2**24
+
+
+#: How far rounding may move a component's mean, in its standard deviations, and the log weight,
+#: relative to the largest, below which it does not matter.
+_MOVED, _NEGLIGIBLE = 0.1, math.log(1e-6)
 
 
 @runtime_checkable
@@ -58,7 +64,8 @@ class Model(Generic[Network, Inputs]):
     """An average of densities, and how a user's rows relate to its inputs and outputs.
 
     Features are (rows, columns) and targets (rows, dim); results are numpy arrays in the user's
-    units, of the asked dtype, and begin with the axis of rows.
+    units and begin with the axis of rows. They are in double precision, whatever the features are:
+    units such as 50000 +- 0.01 need it.
 
     Attributes:
         network: What predicts, in units of its own.
@@ -73,28 +80,25 @@ class Model(Generic[Network, Inputs]):
     targets: Scaling
     resolution: float | None = None
 
-    def mean(self, x: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    def mean(self, x: np.ndarray) -> np.ndarray:
         """Return the conditional mean, (rows, dim)."""
-        return self._stream(_mean, x, finish=self.targets.backward, dtype=dtype)
+        return self._stream(_mean, x, finish=self.targets.backward)
 
-    def quantiles(self, x: np.ndarray, q: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    def quantiles(self, x: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Return the quantiles of each target column by itself, (rows, q, dim)."""
         return self._stream(
             _quantiles,
             x,
             shared=(q,),
             finish=self.targets.backward,
-            dtype=dtype,
             numbers=8 * self.network.dim * self.network.n_components,
         )
 
-    def interval(
-        self, x: np.ndarray, coverage: float, kind: str, dtype: Any = np.float64
-    ) -> np.ndarray:
+    def interval(self, x: np.ndarray, coverage: float, kind: str) -> np.ndarray:
         """Return regions of each target column by itself, (rows, dim, pieces, 2)."""
         if kind == "equal-tailed":
             tails = np.array([0.5 - coverage / 2, 0.5 + coverage / 2])
-            return np.moveaxis(self.quantiles(x, tails, dtype), 1, -1)[:, :, None]
+            return np.moveaxis(self.quantiles(x, tails), 1, -1)[:, :, None]
 
         def to_user(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
@@ -106,13 +110,10 @@ class Model(Generic[Network, Inputs]):
             x,
             shared=(jnp.asarray(coverage, jnp.float32),),
             finish=to_user,
-            dtype=dtype,
             numbers=2 * _BUDGET // _FEW,
         )
 
-    def sample(
-        self, x: np.ndarray, n_samples: int, key: PRNGKeyArray, dtype: Any = np.float64
-    ) -> np.ndarray:
+    def sample(self, x: np.ndarray, n_samples: int, key: PRNGKeyArray) -> np.ndarray:
         """Return independent draws, (rows, n_samples, dim)."""
         return self._stream(
             _sample,
@@ -120,7 +121,6 @@ class Model(Generic[Network, Inputs]):
             np.arange(len(x), dtype=np.uint32),
             shared=(key, n_samples),
             finish=self.targets.backward,
-            dtype=dtype,
             numbers=4 * n_samples * self.network.dim * self.network.n_components,
         )
 
@@ -128,7 +128,6 @@ class Model(Generic[Network, Inputs]):
         self,
         x: np.ndarray,
         y: np.ndarray,
-        dtype: Any = np.float64,
         ends: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the joint log density of each row's targets, (rows,).
@@ -138,8 +137,7 @@ class Model(Generic[Network, Inputs]):
         if self.resolution is not None and ends is None:
             ends = np.concatenate([y - self.resolution / 2, y + self.resolution / 2], axis=1)
         known = self.targets.forward(y) if ends is None else self.targets.forward_ends(ends)
-        standardized = self._stream(_log_likelihood, x, known, dtype=np.float64)
-        return (standardized - self.log_units(ends)).astype(dtype)
+        return self._stream(_log_likelihood, x, known) - self.log_units(ends)
 
     def log_units(self, ends: np.ndarray | None) -> Any:
         """Return by how much log likelihoods in the user's units are lower, one number or (rows,).
@@ -153,11 +151,11 @@ class Model(Generic[Network, Inputs]):
         of_interval = 0.0 if self.resolution is None else np.log(self.resolution)
         return np.where(lower == upper, np.log(self.targets.scale), of_interval).sum(axis=1)
 
-    def pit(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    def pit(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
-        return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",), dtype=dtype)
+        return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",))
 
-    def crps(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score of each target column, (rows, dim)."""
         return self._stream(
             _of_marginals,
@@ -165,10 +163,9 @@ class Model(Generic[Network, Inputs]):
             self.targets.forward(y),
             shared=("crps",),
             finish=lambda part: part.astype(float) * self.targets.scale,
-            dtype=dtype,
         )
 
-    def region_mass(self, x: np.ndarray, y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    def region_mass(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
         scaled = self.targets.forward(y)
         return self._stream(
@@ -176,7 +173,6 @@ class Model(Generic[Network, Inputs]):
             x,
             scaled,
             shared=("region_mass",),
-            dtype=dtype,
             numbers=2 * _BUDGET // _FEW,
         )
 
@@ -193,19 +189,32 @@ class Model(Generic[Network, Inputs]):
             numbers=4 * n_samples * self.network.dim * self.network.n_components,
         )
 
-    def mixture(self, x: np.ndarray, dtype: Any = np.float64) -> Mixture:
-        """Return the mixtures of all rows at once, in JAX's precision."""
+    def mixture(self, x: np.ndarray) -> Mixture:
+        """Return the mixtures of all rows at once, in JAX's precision.
 
+        Raises:
+            ValueError: If the user's units need more than that.
+        """
         family = self.network.family
+        location, scale = self.targets
 
-        def to_user(part: tuple[np.ndarray, Params]) -> tuple[np.ndarray, Params]:
-            logits, components = jax.tree.map(lambda leaf: leaf.astype(np.float64), part)
-            return logits, family.rescale(components, self.targets.location, self.targets.scale)
+        def to_user(part: tuple[np.ndarray, Params, np.ndarray, np.ndarray]) -> tuple:
+            logits, components, means, stds = jax.tree.map(np.float64, part)
+            components = family.rescale(components, location, scale)
+            return logits, components, location + scale * means, scale * stds
 
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
-        parts = self._stream(_parameters, x, finish=to_user, dtype=dtype)
-        logits, components = jax.tree.map(jnp.asarray, parts)
+        logits, components, means, stds = self._stream(_parameters, x, finish=to_user)
+        dtype = jax.dtypes.canonicalize_dtype(np.float64)
+        counts = logits - logits.max(axis=-1, keepdims=True) > _NEGLIGIBLE
+        _check_precision(means[counts], stds[counts], dtype)
+        logits, components = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, dtype), (logits, components)
+        )
         return Mixture(logits, components, family)
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """Return the weights of all components, (rows, components)."""
+        return self._stream(_weights, x)
 
     def usage(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return each member's entropy of weights and responsibilities, (rows, members[, comp])."""
@@ -259,7 +268,6 @@ class Model(Generic[Network, Inputs]):
         *per_row: np.ndarray,
         shared: tuple = (),
         finish: Callable[[Any], Any] = lambda part: part,
-        dtype: Any = np.float64,
         numbers: int = 1,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
@@ -269,9 +277,27 @@ class Model(Generic[Network, Inputs]):
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
             result = program(self.network, *(padded(array, size) for array in block), *shared)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(block[0])], result)
-            return jax.tree.map(lambda leaf: leaf.astype(dtype), finish(part))
+            return jax.tree.map(lambda leaf: leaf.astype(np.float64), finish(part))
 
         return over_blocks(one, len(x), size)
+
+
+def _check_precision(
+    means: Float[np.ndarray, "comp dim"], stds: Float[np.ndarray, "comp dim"], dtype: Any
+) -> None:
+    """Refuse components that numbers of a dtype would move by a tenth of their width, or lose."""
+    with np.errstate(over="ignore"):
+        moved = np.abs(means.astype(dtype).astype(np.float64) - means)
+    info = np.finfo(dtype)
+    holds = (moved <= _MOVED * stds) & (stds >= info.tiny) & (stds <= info.max)
+    if not np.all(holds):
+        at = tuple(np.argwhere(~holds)[0])
+        raise ValueError(
+            f"a Mixture of these targets must be in double precision, got JAX's {dtype} for a "
+            f"component with mean {means[at]:g} and standard deviation {stds[at]:g}; try "
+            'jax.config.update("jax_enable_x64", True) at the start, or predict, '
+            "predict_quantiles, predict_interval, sample and log_prob, which are precise."
+        )
 
 
 def _block_size(n_rows: int, numbers: int) -> int:
@@ -289,11 +315,18 @@ def _mean(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
 
 
 @eqx.filter_jit
+def _weights(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
+    return jax.vmap(network)(x).weights
+
+
+@eqx.filter_jit
 def _parameters(
     network: AbstractPredictor, x: Float[Array, "batch inputs"]
-) -> tuple[Float[Array, "batch comp"], Params]:
+) -> tuple[Float[Array, "batch comp"], Params, Array, Array]:
+    """Return logits and components, and the components' means and standard deviations."""
     mixture = jax.vmap(network)(x)
-    return mixture.logits, mixture.components
+    stds = jnp.sqrt(mixture.component_variance())
+    return mixture.logits, mixture.components, mixture.component_mean(), stds
 
 
 @eqx.filter_jit

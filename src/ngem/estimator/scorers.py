@@ -7,6 +7,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..metrics import energy_score
@@ -47,9 +48,11 @@ def energy_scorer(
     samples per row.
     """
     estimator, X = unwrap(estimator, X)
-    mixture = estimator.predict_distribution(X)
-    targets = np.asarray(y).reshape(-1, mixture.dim)
-    scores = energy_score(mixture, targets, n_samples=n_samples)
+    # In double precision: targets may be far from zero and vary by little.
+    with jax.enable_x64(True):
+        mixture = estimator.predict_distribution(X)
+        targets = np.asarray(y).reshape(-1, mixture.dim)
+        scores = energy_score(mixture, targets, n_samples=n_samples)
     return -float(np.average(scores, weights=sample_weight))
 
 

@@ -7,12 +7,27 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import check_fraction, describe
+from .._errors import check_fraction, check_target_shape, describe
+
+
+def as_array(name: str, value: Any) -> jax.Array:
+    """Return numbers as an array, refusing what holds none."""
+    try:
+        # JAX takes text for the name of a dtype.
+        if not any(isinstance(leaf, str | bytes) for leaf in jax.tree.leaves(value)):
+            return jnp.asarray(value)
+        cause = None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        cause = error
+    raise TypeError(
+        f"{name} must hold real floating-point numbers, got {type(value).__name__} that is no "
+        f"array of numbers; try {name} = jnp.asarray(values, float)."
+    ) from cause
 
 
 def as_float_arrays(**arrays: Any) -> list[jax.Array]:
     """Return the arguments as arrays of one floating dtype, at least single precision."""
-    converted = {name: jnp.asarray(value) for name, value in arrays.items()}
+    converted = {name: as_array(name, value) for name, value in arrays.items()}
     for name, value in converted.items():
         if not jnp.issubdtype(value.dtype, jnp.floating):
             raise TypeError(
@@ -50,6 +65,7 @@ def check_mixture(logits: jax.Array, mean: jax.Array, scale: jax.Array) -> None:
         )
     diagonal = scale if scale.ndim == mean.ndim else jnp.diagonal(scale, axis1=-2, axis2=-1)
     check_positive("scale", diagonal)
+    check_known_finite(mean=mean, scale=scale)
     if scale.shape == full and is_concrete(scale) and np.any(np.triu(np.asarray(scale), 1)):
         raise ValueError(
             "scale must hold lower Cholesky factors, got entries above the diagonal; try "
@@ -57,27 +73,32 @@ def check_mixture(logits: jax.Array, mean: jax.Array, scale: jax.Array) -> None:
         )
 
 
-def check_target(batch: tuple[int, ...], dim: int, y: jax.Array) -> tuple[int, ...]:
-    """Return the shape of the rows, refusing targets that do not fit a mixture's."""
-    if y.ndim < 1 or y.shape[-1] != dim:
-        hint = "y[..., None]" if dim == 1 else f"targets with {dim} columns"
-        raise ValueError(
-            f"y must have shape {(*batch, dim)}, got {y.shape}; for a mixture over {dim} target "
-            f"column{'s' if dim > 1 else ''} pass {hint}."
+def as_targets(name: str, value: Any, batch: tuple[int, ...], dim: int, dtype: Any) -> jax.Array:
+    """Return targets as `shape_targets` gives them; whole numbers become floats of a dtype."""
+    array = as_array(name, value)
+    if jnp.issubdtype(array.dtype, jnp.integer):
+        array = array.astype(dtype)
+    (array,) = as_float_arrays(**{name: array})
+    return shape_targets(name, array, batch, dim)
+
+
+def shape_targets(name: str, y: jax.Array, batch: tuple[int, ...], dim: int) -> jax.Array:
+    """Return targets with the axes (*more, *batch, dim), refusing other shapes."""
+    lacks_last_axis = check_target_shape(name, y.shape, batch, dim, f"{name}[..., None]")
+    return y[..., None] if lacks_last_axis else y
+
+
+def as_probability(name: str, value: Any, dtype: Any) -> jax.Array:
+    """Return a number or an array of numbers in [0, 1], as far as their values are known."""
+    array = as_array(name, value)
+    if not jnp.issubdtype(array.dtype, jnp.floating) and not jnp.issubdtype(
+        array.dtype, jnp.integer
+    ):
+        raise TypeError(
+            f"{name} must hold real floating-point numbers, got dtype {array.dtype}; try 0.5."
         )
-    try:
-        rows = np.broadcast_shapes(batch, y.shape[:-1])
-    except ValueError:
-        raise ValueError(
-            f"y must have shape {(*batch, dim)}, got {y.shape}; give one target per row of the "
-            "mixture's parameters."
-        ) from None
-    if 0 in rows:
-        raise ValueError(
-            f"the batch must hold at least one row, got shapes {(*batch, dim)} and {y.shape}; "
-            "skip empty batches, since the mean of no losses is not a number."
-        )
-    return rows
+    check_known_fraction(name, value)
+    return array.astype(dtype)
 
 
 def check_weights(rows: tuple[int, ...], weights: jax.Array) -> None:
@@ -87,9 +108,12 @@ def check_weights(rows: tuple[int, ...], weights: jax.Array) -> None:
             f"weights must have one entry per row, shape {rows}, got {weights.shape}; try "
             f"jnp.broadcast_to(weights, {rows})."
         )
-    if is_concrete(weights) and not (np.all(np.asarray(weights) >= 0) and np.any(weights)):
+    if not is_concrete(weights):
+        return
+    values = np.asarray(weights)
+    if not (np.all(values >= 0) and np.any(values) and np.all(np.isfinite(values))):
         raise ValueError(
-            "weights must be non-negative with at least one positive, got "
+            "weights must be finite and non-negative with at least one positive, got "
             f"{describe(weights)}; drop the rows that should not count."
         )
 
@@ -108,6 +132,38 @@ def check_positive(name: str, value: jax.Array) -> None:
         )
 
 
+def check_known_finite(**arrays: jax.Array) -> None:
+    """Refuse NaN and infinity where the values are known; `zero_or_nan` is for others."""
+    for name, value in arrays.items():
+        if is_concrete(value) and not np.all(np.isfinite(np.asarray(value))):
+            raise ValueError(
+                f"{name} must hold finite numbers, got {describe(value)}; look for the step in "
+                "which the network's output was last finite."
+            )
+
+
+def zero_or_nan(tree: Any, batch: tuple[int, ...]) -> jax.Array:
+    """Return 0 for each row whose parameters are finite, and NaN for the others.
+
+    A component at infinity has no weight in a likelihood, which would then be finite, but its
+    gradient is NaN. With this added the likelihood is NaN as well.
+
+    Args:
+        tree: Arrays that begin with the axes of rows.
+        batch: Shape of the rows.
+    """
+    sums = [
+        jnp.sum(jax.lax.stop_gradient(leaf), axis=tuple(range(len(batch), leaf.ndim)))
+        for leaf in jax.tree.leaves(tree)
+    ]
+    return 0 * sum(sums[1:], sums[0])
+
+
+def only_between(values: jax.Array, largest: float) -> jax.Array:
+    """Return values, with NaN for those that are not between 0 and `largest`."""
+    return jnp.where((values >= 0) & (values <= largest), values, jnp.nan)
+
+
 def check_one_dimensional(what: str, dim: int) -> None:
     """Refuse a univariate functional of a multivariate mixture."""
     if dim != 1:
@@ -115,6 +171,19 @@ def check_one_dimensional(what: str, dim: int) -> None:
             f"{what} needs a one-dimensional mixture, got one over {dim} dimensions; take a "
             f"marginal first: mixture.marginal(0).{what}(...)."
         )
+
+
+def as_power(power: Any, dtype: Any) -> Any:
+    """Return a strength: a number as it is, one that JAX may trace as a scalar; None for none."""
+    if power is None:
+        return None
+    array = as_probability("power", power, dtype)
+    if array.ndim:
+        raise ValueError(
+            f"power must be a number or an array of shape (), got {array.shape}; one strength "
+            "holds for all rows, try power.mean()."
+        )
+    return float(power) if isinstance(power, float | int) else array
 
 
 def check_known_fraction(what: str, value: Any) -> None:

@@ -41,6 +41,13 @@ _BLOCK, _GRID_BLOCK = 32_768, 128
 class Mixture(eqx.Module):
     """sum_k weight_k f(y; params_k), equation (2), one pytree for a whole batch of rows.
 
+    One rule for axes holds for all methods. A mixture has rows, `batch_shape`, and `dim` target
+    columns. Targets have the shape `(*more, *batch_shape, dim)`: one target per row, or several,
+    whose axes come first, as those of the draws of `sample` do. With one target column the last
+    axis may be left out: then targets have the shape `batch_shape`. All other shapes are refused,
+    because axes of size one are never repeated. Results have the targets' shape without `dim`.
+    Levels of `quantile` are the last axes of its result.
+
     Every method is compiled once per shape.
 
     Attributes:
@@ -82,17 +89,30 @@ class Mixture(eqx.Module):
         """Weights, summing to one."""
         return jax.nn.softmax(self.logits, axis=-1)
 
-    @eqx.filter_jit
-    def log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
+    # Any: targets may be anything that becomes an array, and `_read` says what they may be.
+    def log_prob(self, y: Any) -> Float[Array, "*rows"]:
         """Return the log density of one target per row, equation (14)."""
+        return self._log_prob(self._read(y))
+
+    @eqx.filter_jit
+    def _log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
         largest, joint = self._log_joint(y)
         return largest + jax.nn.logsumexp(joint, axis=-1)
 
+    def log_mass(self, lower: Any, upper: Any) -> Float[Array, "*rows"]:
+        """Return the log probability of lower <= y <= upper in each target column, for each row."""
+        lower, upper = self._read(lower, "lower"), self._read(upper, "upper")
+        if lower.shape != upper.shape:
+            raise ValueError(
+                f"lower and upper must have one shape, got {lower.shape} and {upper.shape}; give "
+                "both ends of each interval."
+            )
+        return self._log_mass(lower, upper)
+
     @eqx.filter_jit
-    def log_mass(
+    def _log_mass(
         self, lower: Float[Array, "*rows dim"], upper: Float[Array, "*rows dim"]
     ) -> Float[Array, "*rows"]:
-        """Return the log probability of lower <= y <= upper in each target column, for each row."""
         mass = map_components(
             lambda params, ends: self.family.log_mass(params, ends[0], ends[1]),
             self.components,
@@ -103,10 +123,17 @@ class Mixture(eqx.Module):
         largest, joint = subtract_max(self.log_weights, mass, axis=-1)
         return largest + jax.nn.logsumexp(joint, axis=-1)
 
-    @eqx.filter_jit
-    def responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
+    def responsibilities(self, y: Any) -> Float[Array, "*rows comp"]:
         """Return the posterior probability of each component, equation (15)."""
+        return self._responsibilities(self._read(y))
+
+    @eqx.filter_jit
+    def _responsibilities(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows comp"]:
         return jax.nn.softmax(self._log_joint(y)[1], axis=-1)
+
+    def _read(self, y: Any, name: str = "y") -> Float[Array, "*rows dim"]:
+        """Return targets with all their axes, refusing those that do not fit this mixture."""
+        return checks.as_targets(name, y, self.batch_shape, self.dim, self.logits.dtype)
 
     def _log_joint(
         self, y: Float[Array, "*rows dim"]
@@ -128,8 +155,12 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
         """Return the expectation of each row."""
-        means = self._per_component(self.family.mean)
-        return jnp.sum(self.weights[..., None] * means, axis=-2)
+        return jnp.sum(self.weights[..., None] * self.component_mean(), axis=-2)
+
+    @eqx.filter_jit
+    def component_mean(self) -> Float[Array, "*batch comp dim"]:
+        """Return each component's expectation."""
+        return self._per_component(self.family.mean)
 
     @eqx.filter_jit
     def component_variance(self) -> Float[Array, "*batch comp dim"]:
@@ -139,15 +170,14 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        means = self._per_component(self.family.mean)
-        between = (means - self.mean()[..., None, :]) ** 2
+        between = (self.component_mean() - self.mean()[..., None, :]) ** 2
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
 
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
         """Return the covariance matrix of each row."""
-        offset = self._per_component(self.family.mean) - self.mean()[..., None, :]
+        offset = self.component_mean() - self.mean()[..., None, :]
         within = self._per_component(self.family.covariance)
         outer = offset[..., :, None] * offset[..., None, :]
         return jnp.sum(self.weights[..., None, None] * (within + outer), axis=-3)
@@ -170,10 +200,10 @@ class Mixture(eqx.Module):
         components = self._per_component(lambda params: self.family.marginal(params, picked))
         return Mixture(self.logits, components, self.family)
 
-    def cdf(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+    def cdf(self, y: Any) -> Float[Array, "*rows"]:
         """Return P(Y <= y) of a one-dimensional mixture."""
         checks.check_one_dimensional("cdf", self.dim)
-        return self._each_row(Mixture._at, y)
+        return self._each_row(Mixture._at, self._read(y))
 
     @eqx.filter_jit
     def _at(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -185,21 +215,34 @@ class Mixture(eqx.Module):
         # The sum of weights may exceed 1 by a rounding unit.
         return lambda x: jnp.minimum(average(x[..., None]), 1)
 
-    def quantile(self, q: float | Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the inverse of `cdf` at q, which broadcasts against the rows.
+    def quantile(self, q: Any) -> Float[Array, "..."]:
+        """Return the inverse of `cdf` at q, (*batch_shape, *levels).
 
         Accurate to 1e-6 in probability, differentiable in q and in the parameters. A mixture's
         quantile lies between the least and the greatest of its components' quantiles.
+
+        Args:
+            q: One level, or an array of levels: every row is asked for each of them. For a level
+                of its own for each row, use `jax.vmap(Mixture.quantile)(mixture, q)`.
+
+        >>> mixture = gaussian_mixture(jnp.zeros((3, 1)), jnp.zeros((3, 1, 1)), jnp.ones((3, 1, 1)))
+        >>> mixture.quantile(jnp.array([0.05, 0.95])).shape
+        (3, 2)
         """
         checks.check_one_dimensional("quantile", self.dim)
-        checks.check_known_fraction("q", q)
-        level = jnp.asarray(q, self.logits.dtype)
-        if level.ndim > 0:
-            return self._quantile(level)
-        return self._each_row(Mixture._quantile, shared=(level,))
+        levels = checks.as_probability("q", q, self.logits.dtype)
+        program = Mixture._quantiles if levels.ndim else Mixture._quantile
+        return self._each_row(program, shared=(levels,))
 
     @eqx.filter_jit
-    def _quantile(self, q: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _quantiles(self, q: Float[Array, "*levels"]) -> Float[Array, "..."]:
+        # Few at a time where there are many rows, so that memory is bounded.
+        at_once = max(1, _BLOCK // max(1, math.prod(self.batch_shape)))
+        found = jax.lax.map(self._quantile, q.ravel(), batch_size=min(at_once, max(1, q.size)))
+        return jnp.moveaxis(found, 0, -1).reshape(*self.batch_shape, *q.shape)
+
+    @eqx.filter_jit
+    def _quantile(self, q: Float[Array, ""]) -> Float[Array, "*batch"]:
         bounds = self._component_quantiles(q)
         return univariate.quantile(
             self._cdf(),
@@ -208,13 +251,13 @@ class Mixture(eqx.Module):
             jnp.broadcast_to(q, bounds.shape[:-1]),
         )
 
-    def crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+    def crps(self, y: Any) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
         In closed form, for Gaussian and Laplace components.
         """
         checks.check_one_dimensional("crps", self.dim)
-        return self._each_row(Mixture._crps, y)
+        return self._each_row(Mixture._crps, self._read(y))
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -253,13 +296,11 @@ class Mixture(eqx.Module):
         x = univariate.modes(**flat._shape(), n_modes=self.n_components)
         return x.T.reshape(*self.batch_shape, self.n_components)
 
-    def interval(
-        self, coverage: float | Float[Array, ""], kind: str = "hdr"
-    ) -> Float[Array, "*batch pieces 2"]:
+    def interval(self, coverage: Any, kind: str = "hdr") -> Float[Array, "*batch pieces 2"]:
         """Return the lower and upper ends of a region with the given probability.
 
         Args:
-            coverage: Probability of the region.
+            coverage: Probability of the region, one number.
             kind: "hdr", the highest-density region: the smallest one, a union of up to
                 `n_components` intervals where the density has several bumps; or "equal-tailed",
                 one interval with the same probability on either side.
@@ -268,29 +309,34 @@ class Mixture(eqx.Module):
             Intervals in ascending order, NaN where there are no more.
         """
         checks.check_one_dimensional("interval", self.dim)
-        checks.check_known_fraction("coverage", coverage)
+        level = checks.as_probability("coverage", coverage, self.logits.dtype)
+        if level.ndim:
+            raise ValueError(
+                f"coverage must be one number, got shape {level.shape}; ask for one coverage at a "
+                "time."
+            )
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
-            tails = (0.5 - coverage / 2, 0.5 + coverage / 2)
+            tails = (0.5 - level / 2, 0.5 + level / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        level = jnp.asarray(coverage, self.logits.dtype)
         return self._each_row(Mixture._highest_density, shared=(level,), size=_GRID_BLOCK)
 
-    def region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
+    def region_mass(self, y: Any) -> Float[Array, "*rows"]:
         """Return the probability of the highest-density region whose boundary goes through y.
 
         That is P(p(Y) >= p(y)), the smallest coverage at which `interval` holds y: 0 at the highest
         mode, near 1 far out. Uniform on (0, 1) where y comes from this density.
         """
         checks.check_one_dimensional("region_mass", self.dim)
-        return self._each_row(Mixture._region_mass, y, size=_GRID_BLOCK)
+        return self._each_row(Mixture._region_mass, self._read(y), size=_GRID_BLOCK)
 
     @eqx.filter_jit
-    def _region_mass(self, y: Float[Array, "*batch 1"]) -> Float[Array, "*batch"]:
-        flat = self._flat()
+    def _region_mass(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        rows = y.shape[:-1]
+        repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
         mass = univariate.region_mass(
-            **flat._bumps(), x=y.reshape(-1), n_intervals=self.n_components
+            **repeated._flat()._bumps(), x=y.reshape(-1), n_intervals=self.n_components
         )
-        return mass.reshape(self.batch_shape)
+        return mass.reshape(rows)
 
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
@@ -354,7 +400,7 @@ class Mixture(eqx.Module):
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of all rows and a grid that resolves its bends."""
-        location = self._per_component(self.family.mean)
+        location = self.component_mean()
         deviation = jnp.sqrt(self.component_variance())
         grid = location + deviation * jnp.array(_BENDS, location.dtype)[None, None]
         # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.

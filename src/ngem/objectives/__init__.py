@@ -6,8 +6,7 @@ from jaxtyping import Array, Float
 
 from .. import _defaults
 from .._errors import check_choice
-from .._types import Power
-from ..mixture import checks, gaussian_mixture
+from ..mixture import gaussian_mixture
 from .base import AbstractLikelihood, AbstractLoss, AbstractObjective
 from .beta_nll import BetaNLL
 from .mse import MSE
@@ -56,7 +55,7 @@ def ngem_loss(
     scale: Any,
     y: Any,
     *,
-    power: Power | None = _defaults.POWER,
+    power: Any = _defaults.POWER,
     weights: Any | None = None,
     coordinates: str = _defaults.COORDINATES,
     flattening: float = 0.0,
@@ -88,7 +87,6 @@ def ngem_loss(
     -1.0
     """
     power = _defaults.POWER if power is None else power
-    checks.check_known_fraction("power", power)
     objective = NGEM(coordinates=coordinates, flattening=flattening)
     return objective(gaussian_mixture(logits, mean, scale), y, weights=weights, power=power)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int
 
+from .._errors import check_not_empty
 from .._types import Logits, Params, Power
 from ..families import AbstractFamily, Condition, gather_conditions
 from ..mixture import Mixture, checks
@@ -85,7 +86,8 @@ class AbstractObjective(abc.ABC):
 
         Args:
             mixture: Predicted densities.
-            y: One target per row.
+            y: One target per row, with the axes that `Mixture` says; for a likelihood also the ends
+                of intervals, in twice as many columns.
             power: Overrides the objective's own strength, for schedules.
             condition: Where rows share conditions, the mixture has a row for each condition, and
                 this is the condition of each target. The gradient is the same as if the mixture's
@@ -93,9 +95,12 @@ class AbstractObjective(abc.ABC):
         """
         if condition is not None:
             return self._losses_by_condition(mixture, y, power, condition)
-        rows = jnp.broadcast_shapes(mixture.batch_shape, y.shape[:-1])
+        has_ends = y.ndim > len(mixture.batch_shape) and y.shape[-1] == 2 * mixture.dim
+        columns = y.shape[-1] if has_ends else mixture.dim
+        y = checks.shape_targets("y", y, mixture.batch_shape, columns)
+        rows = y.shape[:-1]
         parts = broadcast_rows((mixture.logits, mixture.components), mixture.batch_shape, rows)
-        parts = (*parts, broadcast_rows(y, y.shape[:-1], rows))
+        parts = (*parts, y)
         loss = partial(self.loss, mixture.family, power=power)
         if rows_go_last(mixture.family, rows, n_components=mixture.n_components, dim=mixture.dim):
             axes = range(len(rows)), range(-len(rows), 0)
@@ -117,18 +122,21 @@ class AbstractObjective(abc.ABC):
         y: Any,
         *,
         weights: Any | None = None,
-        power: Power | None = None,
+        power: Any = None,
     ) -> Float[Array, ""]:
         """Return the mean loss over rows, weighted if `weights` are given."""
         (y,) = checks.as_float_arrays(y=y)
         y = y.astype(checks.widest(y.dtype, mixture.logits.dtype))
-        rows = checks.check_target(mixture.batch_shape, mixture.dim, y)
+        y = checks.shape_targets("y", y, mixture.batch_shape, mixture.dim)
+        check_not_empty(y.shape)
+        power = checks.as_power(power, mixture.logits.dtype)
         losses = _compiled_losses(self, mixture, y, power)
         if weights is None:
             return jnp.mean(losses)
         (row_weights,) = checks.as_float_arrays(weights=weights)
-        checks.check_weights(rows, row_weights)
+        checks.check_weights(y.shape[:-1], row_weights)
         row_weights = row_weights.astype(losses.dtype)
+        row_weights = checks.only_between(row_weights, float(jnp.finfo(losses.dtype).max))
         return jnp.sum(row_weights * losses) / jnp.sum(row_weights)
 
 
@@ -230,8 +238,17 @@ def _compiled_losses(
     y: Float[Array, "*rows dim"],
     power: Power | None,
 ) -> Float[Array, "*rows"]:
-    """Return the losses as one program, so that a loop without jit is fast too."""
-    return objective.losses(mixture, y, power)
+    """Return the losses as one program, so that a loop without jit is fast too.
+
+    Values that only the program knows give NaN, if they are not allowed.
+    """
+    if isinstance(power, Array):
+        power = checks.only_between(power, 1.0)
+    losses = objective.losses(mixture, y, power)
+    zero = checks.zero_or_nan(mixture.components, mixture.batch_shape)
+    if isinstance(power, Array):
+        zero = zero + (0 * power).astype(zero.dtype)
+    return losses + jnp.broadcast_to(zero, losses.shape).astype(losses.dtype)
 
 
 def with_gradient_of(

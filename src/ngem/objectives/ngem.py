@@ -45,6 +45,7 @@ class NGEM(AbstractLikelihood):
     schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
+        _errors.check_fraction("power", self.power)
         _errors.check_fraction("flattening", self.flattening)
 
     def with_power(self, power: float | Schedule | Sequence[float]) -> "NGEM":

@@ -1,22 +1,34 @@
 """Checks of the tensors and settings that a user passes: expected, got, try.
 
-Tensors are checked by shape and dtype only. A check of values would wait for the device in every
-step, so a scale that is not positive gives a loss that is not finite, never a plausible number.
+Tensors are checked by type, shape and dtype only. A check of values would wait for the device in
+every step. Instead a bad value gives a loss that is not finite, never a plausible number: a scale
+that is not positive, a mean at infinity, a negative weight, a strength outside [0, 1].
 """
+
+import math
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._defaults import COORDINATE_CHOICES
 from .._errors import check_choice as check_choice
+from .._errors import check_not_empty, check_target_shape
 
 _ONE_DTYPE = ({torch.float32}, {torch.float64})
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def as_floats(**tensors: Tensor) -> list[Tensor]:
+def as_floats(**tensors: Any) -> list[Tensor]:
     """Return the tensors in one floating dtype, at least single precision."""
+    for name, value in tensors.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name} must be a tensor, got {type(value).__name__}; try {name} = "
+                f"torch.as_tensor({name}, dtype=torch.float32)."
+            )
     kinds = {tensor.dtype for tensor in tensors.values()}
     # This runs in every step, so the usual case returns at once.
     if kinds in _ONE_DTYPE:
@@ -31,8 +43,10 @@ def as_floats(**tensors: Tensor) -> list[Tensor]:
     return [value.to(dtype) for value in tensors.values()]
 
 
-def check_shapes(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> tuple[int, ...] | None:
-    """Return the shape of the rows, or None if all tensors have them already."""
+def shape_rows(
+    logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return parameters and targets that all have the same rows."""
     weights, means, targets = logits.shape, mean.shape, y.shape
     if (
         scale.shape == means
@@ -41,10 +55,15 @@ def check_shapes(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> tupl
         and targets[-1:] == means[-1:]
         and mean.numel()
     ):
-        return None
+        return logits, mean, scale, y
     check_mixture(logits, mean, scale)
-    rows = check_target(mean, y)
-    return None if rows == weights[:-1] == targets[:-1] else rows
+    y = shape_targets(mean, y)
+    check_not_empty(tuple(y.shape))
+    rows, batch = y.shape[:-1], logits.dim() - 1
+    logits, mean, scale = (
+        part.expand(*rows, *part.shape[batch:]) for part in (logits, mean, scale)
+    )
+    return logits, mean, scale, y
 
 
 def check_mixture(logits: Tensor, mean: Tensor, scale: Tensor) -> None:
@@ -69,41 +88,28 @@ def check_mixture(logits: Tensor, mean: Tensor, scale: Tensor) -> None:
         )
 
 
-def check_target(mean: Tensor, y: Tensor) -> tuple[int, ...]:
-    """Return the shape of the rows, refusing targets that do not match the mixture."""
-    batch, dim, got = tuple(mean.shape[:-2]), mean.shape[-1], tuple(y.shape)
-    if not got or got[-1] != dim:
-        hint = "y.unsqueeze(-1)" if dim == 1 else f"targets with {dim} columns"
-        raise ValueError(
-            f"y must have shape {(*batch, dim)}, got {got}; for a mixture over {dim} target "
-            f"column{'s' if dim > 1 else ''} pass {hint}."
-        )
-    rows = got[:-1] if got[:-1] == batch else _broadcast(batch, got, dim)
-    if 0 in rows:
-        raise ValueError(
-            f"the batch must hold at least one row, got shapes {(*batch, dim)} and {got}; skip "
-            "empty batches, since the mean of no losses is not a number."
-        )
-    return rows
+def shape_targets(mean: Tensor, y: Tensor) -> Tensor:
+    """Return targets with the axes (*more, *batch, dim), refusing other shapes."""
+    batch, got = tuple(mean.shape[:-2]), tuple(y.shape)
+    lacks_last_axis = check_target_shape("y", got, batch, mean.shape[-1], "y.unsqueeze(-1)")
+    return y.unsqueeze(-1) if lacks_last_axis else y
 
 
-def _broadcast(batch: tuple[int, ...], got: tuple[int, ...], dim: int) -> tuple[int, ...]:
-    try:
-        return tuple(torch.broadcast_shapes(batch, got[:-1]))
-    except RuntimeError:
-        raise ValueError(
-            f"y must have shape {(*batch, dim)}, got {got}; give one target per row of the "
-            "mixture's parameters."
-        ) from None
-
-
-def check_weights(rows: tuple[int, ...], weights: Tensor) -> None:
-    """Refuse sample weights that do not match the rows."""
+def as_weights(losses: Tensor, weights: Any) -> Tensor:
+    """Return sample weights, one for each loss; NaN in place of one that is not a weight."""
+    (weights,) = as_floats(weights=weights)
+    rows = tuple(losses.shape)
     if tuple(weights.shape) != rows:
         raise ValueError(
             f"weights must have one entry per row, shape {rows}, got {tuple(weights.shape)}; try "
             f"weights.expand{rows}."
         )
+    return only_between(weights.to(losses.dtype), torch.finfo(losses.dtype).max)
+
+
+def only_between(values: Tensor, largest: float) -> Tensor:
+    """Return values, with NaN for those that are not between 0 and `largest`."""
+    return torch.where((values >= 0) & (values <= largest), values, math.nan)
 
 
 def check_one_dimensional(what: str, mean: Tensor) -> None:
@@ -116,16 +122,20 @@ def check_one_dimensional(what: str, mean: Tensor) -> None:
         )
 
 
-def check_fraction(what: str, value: float) -> float:
+def check_fraction(what: str, value: Any) -> float:
     """Return a number, refusing one outside [0, 1].
 
     `_errors.check_fraction` also takes arrays, but is slow and cannot be compiled.
     """
-    if not 0 <= value <= 1:
+    if not isinstance(value, float | int | Real):
+        raise TypeError(
+            f"{what} must be a number between 0 and 1, got {type(value).__name__}; try 0.5."
+        )
+    if not 0 <= float(value) <= 1:
         raise ValueError(
             f"{what} must lie between 0 and 1, got {value!r}; for a percentage divide by 100."
         )
-    return value
+    return float(value)
 
 
 def check_settings(
@@ -135,15 +145,16 @@ def check_settings(
     if coordinates is not None:
         check_choice("coordinates", coordinates, COORDINATE_CHOICES)
     if flattening is not None:
-        flattening = check_fraction("flattening", float(flattening))
+        flattening = check_fraction("flattening", flattening)
     return coordinates, flattening
 
 
-def check_scalar(power: Tensor) -> Tensor:
-    """Return a strength given as a tensor, refusing more than one number."""
+def as_strength(power: Tensor, mean: Tensor) -> Tensor:
+    """Return a strength given as a tensor; NaN if it lies outside [0, 1]."""
+    (power,) = as_floats(power=power)
     if power.dim() != 0:
         raise ValueError(
             f"power must be a number or a tensor of shape (), got {tuple(power.shape)}; one "
             "strength holds for all rows, try power.mean()."
         )
-    return power
+    return only_between(power.detach().to(mean.device, mean.dtype), 1.0)

@@ -50,8 +50,14 @@ class MixtureNLL(Function):
         log_diagonal = family.log_diagonal(scale)
         if dim == 1:
             negative = torch.addcmul(log_diagonal, z, z, value=0.5).squeeze(-1)
+            finite = (z + log_diagonal).squeeze(-1).sum(-1, True)
         else:
-            negative = log_diagonal.sum(-1).add_(z.square().sum(-1), alpha=0.5)
+            negative = log_diagonal.sum(-1)
+            finite = torch.add(negative, z.sum(-1)).sum(-1, True)
+            negative = negative.add_(z.square().sum(-1), alpha=0.5)
+        # A component at infinity has no weight in the sum below, but its gradient is NaN. So is
+        # the loss then, and with a strength that is NaN: 0, or NaN where something is not finite.
+        zero = finite.mul_(power * 0 if isinstance(power, Tensor) else 0)
         # Far from every component, log densities are huge. Subtract the largest before the log
         # weights are added: otherwise rounding removes them, and responsibilities are wrong.
         least = negative.amin(-1, True)
@@ -63,7 +69,8 @@ class MixtureNLL(Function):
         weights_sum, resp_sum = weights.sum(-1, True), resp.sum(-1, True)
         weights.div_(weights_sum)
         resp = resp.div_(resp_sum) if flat is None else flat.softmax(-1)
-        loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(dim * _LOG_SQRT_2PI)
+        loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(zero)
+        loss.add_(dim * _LOG_SQRT_2PI)
         return loss.mean() if averaged else loss.squeeze(-1), z, resp, weights
 
     @staticmethod

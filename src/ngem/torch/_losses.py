@@ -1,5 +1,7 @@
 """Losses by name: functions and a module for a user's own training loop."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -60,21 +62,15 @@ def mixture_loss(
             `PowerSchedule` under "ngem", else the objective's own.
         flattening: Flattening of the weights, as for `ngem_loss`. If None, likewise.
     """
-    if objective not in OBJECTIVES or reduction not in _checks.REDUCTIONS:
-        _checks.check_choice("objective", objective, OBJECTIVES)
-        _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
+    _check_names(objective, reduction)
     logits, mean, scale, y = _checks.as_floats(logits=logits, mean=mean, scale=scale, y=y)
-    rows = _checks.check_shapes(logits, mean, scale, y)
-    if rows is not None:
-        logits, mean, scale, y = _expand_rows(rows, logits, mean, scale, y)
+    logits, mean, scale, y = _checks.shape_rows(logits, mean, scale, y)
     preconditioner = OBJECTIVES[objective]
     if preconditioner is None:
         return _reduce(_squared_error(logits, mean, y), weights, reduction)
-    if isinstance(power, PowerSchedule):
-        if objective == "ngem":
-            coordinates = power.coordinates if coordinates is None else coordinates
-            flattening = power.flattening if flattening is None else flattening
-        power = power.power
+    if isinstance(power, PowerSchedule) and objective == "ngem":
+        coordinates = power.coordinates if coordinates is None else coordinates
+        flattening = power.flattening if flattening is None else flattening
     if coordinates is not None or flattening is not None:
         preconditioner = preconditioner.with_settings(
             *_checks.check_settings(coordinates, flattening)
@@ -228,10 +224,21 @@ class NGEMLoss(nn.Module):
         return f"objective={self.objective!r}, reduction={self.reduction!r}"
 
 
-def _strength(power: float | int | Tensor, mean: Tensor) -> Strength:
+def _check_names(objective: Any, reduction: Any) -> None:
+    # This runs in every step, so the usual case returns at once.
+    are_strings = isinstance(objective, str) and isinstance(reduction, str)
+    if are_strings and objective in OBJECTIVES and reduction in _checks.REDUCTIONS:
+        return
+    _checks.check_choice("objective", objective, OBJECTIVES)
+    _checks.check_choice("reduction", reduction, _checks.REDUCTIONS)
+
+
+def _strength(power: Any, mean: Tensor) -> Strength:
+    if isinstance(power, PowerSchedule):  # which keeps it in its range
+        return power.power.to(mean.device, mean.dtype)
     if isinstance(power, Tensor):
-        return _checks.check_scalar(power).detach().to(mean.device, mean.dtype)
-    return _checks.check_fraction("power", float(power))
+        return _checks.as_strength(power, mean)
+    return _checks.check_fraction("power", power)
 
 
 def _squared_error(logits: Tensor, mean: Tensor, y: Tensor) -> Tensor:
@@ -240,18 +247,9 @@ def _squared_error(logits: Tensor, mean: Tensor, y: Tensor) -> Tensor:
     return (expected - y).square().mean(-1)
 
 
-def _expand_rows(rows: tuple[int, ...], *tensors: Tensor) -> list[Tensor]:
-    """Return parameters and targets with the same rows, where one of them has fewer."""
-    batch = tensors[0].dim() - 1
-    *params, y = tensors
-    return [*(part.expand(*rows, *part.shape[batch:]) for part in params), y.expand(*rows, -1)]
-
-
-def _reduce(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
+def _reduce(losses: Tensor, weights: Any, reduction: str) -> Tensor:
     if weights is not None:
-        _checks.check_weights(tuple(losses.shape), weights)
-        (weights,) = _checks.as_floats(weights=weights)
-        weights = weights.to(losses.dtype)
+        weights = _checks.as_weights(losses, weights)
         losses = weights * losses
     if reduction == "none":
         return losses

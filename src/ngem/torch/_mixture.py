@@ -77,25 +77,37 @@ def cdf(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         y: Points, (..., 1).
     """
     weights, location, std = _univariate("cdf", logits, mean, scale)
-    (y,) = _checks.as_floats(y=y)
-    _checks.check_target(mean, y)
+    y = _checks.shape_targets(mean, *_checks.as_floats(y=y))
     return _cdf(weights, location, std, y.squeeze(-1))
 
 
 def quantile(logits: Tensor, mean: Tensor, scale: Tensor, q: float | Tensor) -> Tensor:
-    """Return the inverse of `cdf` at q, which broadcasts against the rows.
+    """Return the inverse of `cdf` at q, (*rows, *levels).
 
     The result is accurate to 1e-6 in probability and can be differentiated once, in q and in the
     parameters.
+
+    Args:
+        logits: Unnormalized log weights, (..., components).
+        mean: Means, (..., components, 1).
+        scale: Standard deviations, (..., components, 1), or (..., components, 1, 1).
+        q: One level, or a tensor of levels: every row is asked for each of them.
 
     >>> mean = torch.tensor([[-1.0], [1.0]])
     >>> quantile(torch.zeros(2), mean, torch.ones(2, 1), torch.tensor([0.0, 0.5]))
     tensor([-inf, 0.])
     """
-    weights, location, std = _univariate("quantile", logits, mean, scale)
+    parts = _univariate("quantile", logits, mean, scale)
     if not isinstance(q, Tensor):
-        q = torch.tensor(_checks.check_fraction("q", q), dtype=location.dtype)
-    q = q.to(location.device, location.dtype)
+        q = torch.tensor(_checks.check_fraction("q", q), dtype=torch.float64)
+    levels = _checks.as_floats(q=q)[0].to(mean.device, parts[0].dtype)
+    # Rows, then levels, then components.
+    weights, location, std = (part.unsqueeze(-2) for part in parts)
+    x = _quantiles(weights, location, std, levels.reshape(-1))
+    return x.reshape(*logits.shape[:-1], *levels.shape)
+
+
+def _quantiles(weights: Tensor, location: Tensor, std: Tensor, q: Tensor) -> Tensor:
     with torch.no_grad():
         x = _search(weights, location, std, q)
         z = (x.unsqueeze(-1) - location) / std
@@ -119,8 +131,7 @@ def crps(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         y: Targets, (..., 1).
     """
     weights, location, std = _univariate("crps", logits, mean, scale)
-    (y,) = _checks.as_floats(y=y)
-    _checks.check_target(mean, y)
+    y = _checks.shape_targets(mean, *_checks.as_floats(y=y))
     error = (weights * _mean_distance(y - location, std)).sum(-1)
     dispersion = torch.zeros_like(weights[..., 0])  # E|Y - Y'|
     # One component against all others at a time, so that no row needs K x K numbers.

@@ -1,17 +1,21 @@
 """Checkpoints: the complete state of a run in one file, from which it continues."""
 
+import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import _files
-from .state import History, State
+from ..nn import MixtureNetwork
+from .plan import Plan
+from .state import History, State, as_vector, initial_state
 
 _KIND, _VERSION = "ngem.checkpoint", 1
 
@@ -59,7 +63,9 @@ class Checkpoint:
         if not self._path.exists():
             return None
         arrays, header = _files.read(self._path, kind=_KIND, version=_VERSION)
-        saved = header.get("settings", {})
+        saved = header.get("settings")
+        if not isinstance(saved, dict):
+            self._refuse("the settings of its run", "none")
         if saved != self._settings:
             changed = sorted(
                 name
@@ -70,9 +76,23 @@ class Checkpoint:
                 f"{self._path} must come from a run with the same settings and data, got other "
                 f"values of {', '.join(changed)}; delete the file to start anew."
             )
-        return self._restore(arrays, like)
+        state = self._restore(arrays, like)
+        return state, self._restore_history(arrays, int(state.epoch))
 
-    def _restore(self, arrays: dict[str, np.ndarray], like: State) -> tuple[State, History]:
+    def _restore_history(self, arrays: dict[str, np.ndarray], n_epochs: int) -> History:
+        curves = [arrays.get(f"history/{name}") for name in History._fields]
+        for curve in curves:
+            if curve is None or curve.dtype != np.float64 or curve.shape != (n_epochs,):
+                got = "none" if curve is None else f"{curve.dtype} of shape {curve.shape}"
+                self._refuse(f"a history of {n_epochs} epochs", got)
+        return History(*(curve for curve in curves if curve is not None))
+
+    def _refuse(self, expected: str, got: str) -> NoReturn:
+        raise _files.FileError(
+            f"{self._path} must hold {expected}, got {got}; delete the file to start anew."
+        )
+
+    def _restore(self, arrays: dict[str, np.ndarray], like: State) -> State:
         plain = like._replace(key=jax.random.key_data(like.key))
         leaves, structure = jax.tree.flatten(plain)
         names = [f"state/{index:05d}" for index in range(len(leaves))]
@@ -81,10 +101,36 @@ class Checkpoint:
             for name, leaf in zip(names, leaves, strict=True)
         )
         if not fits:
-            raise _files.FileError(
-                f"{self._path} must hold the state of this network and optimizer, got another; "
-                "delete the file to start anew."
-            )
+            self._refuse("the state of this network and optimizer", "another")
         state = jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in names])
-        state = state._replace(key=jax.random.wrap_key_data(state.key))
-        return state, History(*(arrays[f"history/{name}"] for name in History._fields))
+        return state._replace(key=jax.random.wrap_key_data(state.key))
+
+
+def optimizer_identity(plan: Plan, network: MixtureNetwork) -> str:
+    """Return what tells a plan's optimizer from others: its name, or a hash of what it computes.
+
+    Two optax transformations can have equal arrays and different numbers in their code, such as
+    the learning rate. The program that JAX makes of an update contains those.
+    """
+    if isinstance(plan.optimizer, str):
+        return plan.optimizer
+    state = initial_state(network, plan, jax.random.key(0))
+    params, _ = as_vector(plan, state.params)
+    program = program_identity(plan.optimizer.update, params, state.optimizer, params)
+    return f"{program} {arrays_identity(state.optimizer)}"
+
+
+def program_identity(function: Callable, *arguments: Any) -> str:
+    """Return a hash of the program that JAX makes of a function, its constants included."""
+    traced = jax.jit(function).trace(*arguments)
+    text = traced.lower().as_text()
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {arrays_identity(traced.jaxpr.consts)}"
+
+
+def arrays_identity(tree: Any) -> str:
+    """Return a hash of the arrays of a pytree."""
+    digest = hashlib.sha256()
+    for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
+        array = np.asarray(leaf)
+        digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()

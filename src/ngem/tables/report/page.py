@@ -35,7 +35,7 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
     scores = score_rows(model.model_, rows.x, rows.y)
     importance = importances(model, rows, schema)
     kind = kind_of(model)
-    weights = np.asarray(model.model_.mixture(rows.x[_shown(rows)]).weights)
+    weights = model.model_.weights(rows.x[_shown(rows)])
     return _template().render(
         title=title,
         summary=_summary(model, rows, scores),
