@@ -45,6 +45,12 @@ gc.set_threshold(100_000, 20, 50)
 install_import_hook("ngem", "beartype.beartype")
 
 
+def pytest_collection_finish():
+    """What is imported by now lives to the end: no later search for garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def data_dir():
     """Return the directory NGEM_DATA_DIR with the published files, or skip."""

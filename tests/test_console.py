@@ -112,18 +112,8 @@ main()
 """
     data = tmp_path / "train.csv"
     data.write_text("a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(100)))
-    command = [
-        "fit",
-        data,
-        "--target",
-        "b",
-        "--hidden",
-        "4",
-        "-k",
-        "2",
-        "--out",
-        tmp_path / "model",
-    ]
+    small = ["--hidden", "4", "-k", "2", "--members", "1"]
+    command = ["fit", data, "--target", "b", *small, "--out", tmp_path / "model"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *command, "--epochs", "1000000"],
         stdout=subprocess.PIPE,

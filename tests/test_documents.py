@@ -8,9 +8,12 @@ import re
 import jax
 import pytest
 
+from .cases import slow_but
 from .documents import ROOT, as_user, blocks, seeded_torch
 
 README = blocks(ROOT / "README.md")
+#: Its regions take long to compile; every change runs the page of boosted mixtures.
+(TREES,) = (block for block in README if "trees.predict_interval" in block)
 PACKAGE = ROOT / "src/ngem"
 
 
@@ -36,7 +39,11 @@ def benchmark(name):
     return module
 
 
-@pytest.mark.parametrize("block", README, ids=lambda block: block.split("\n")[0])
+@pytest.mark.parametrize(
+    "block",
+    slow_but(README, *(block for block in README if block != TREES)),
+    ids=lambda block: block.split("\n")[0],
+)
 def test_readme_runs(block, capsys):
     if "import torch" in block:
         seeded_torch()

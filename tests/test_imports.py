@@ -96,20 +96,26 @@ def test_each_library_has_its_home(library, homes):
             assert parts[0] in homes, f"{path.name} imports {library}"
 
 
-def run(code):
+#: What a user does first, in this order, and what it must not load.
+STEPS = {
+    "import ngem": "jax numpy torch sklearn matplotlib pandas",
+    "ngem.ngem_loss": "torch sklearn matplotlib pandas typer scipy.stats",
+    "import ngem.tables.commands": "torch matplotlib jinja2",
+}
+
+
+@functools.cache
+def loaded_after_steps():
+    """Return the modules that are loaded after each step, all in one process."""
+    code = "\n".join(["import sys", *(f"{step}\nprint(*sys.modules)" for step in STEPS)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return dict(zip(STEPS, map(str.split, done.stdout.splitlines()), strict=True))
 
 
-def test_importing_ngem_is_cheap():
-    loaded = run("import sys, ngem; print(*sys.modules)")
-    assert not {"jax", "numpy", "torch", "sklearn", "matplotlib", "pandas"} & set(loaded)
-
-
-def test_using_the_losses_loads_nothing_heavy():
-    loaded = run("import sys, ngem; ngem.ngem_loss; print(*sys.modules)")
-    assert not {"torch", "sklearn", "matplotlib", "pandas", "typer", "scipy.stats"} & set(loaded)
+@pytest.mark.parametrize("step", STEPS)
+def test_the_first_steps_load_nothing_heavy(step):
+    assert not set(STEPS[step].split()) & set(loaded_after_steps()[step])
 
 
 def test_every_public_name_loads():

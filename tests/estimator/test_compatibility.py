@@ -12,6 +12,8 @@ from ngem import MDNRegressor
 from ngem._files import FileError
 from ngem.families import DiagonalGaussian, FullGaussian, Logistic
 
+from ..cases import slow_but
+
 FILES = Path(__file__).parent / "files"
 X = np.linspace(-1, 1, 40)[:, None]
 Y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0) * X[:, 0] + 0.1 * np.cos(9 * X[:, 0])
@@ -60,7 +62,7 @@ def test_a_model_file_of_version_0_1_predicts_the_same(name):
     np.testing.assert_allclose(model.log_prob(X[:3], Y[:3]), log_prob, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but(MODELS, "gaussian", "logistic"))
 def test_a_fit_ends_where_version_0_1_ended(name):
     _, family, covariance, (mean, _) = MODELS[name]
     model = MDNRegressor(**SETTINGS, family=family, covariance=covariance).fit(X, Y)

@@ -1,11 +1,11 @@
 """Several networks on folds, and the guard beside them."""
 
+import copy
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, special, stats
 
 from ngem import ConformalRegressor, MDNRegressor
 
@@ -149,9 +149,18 @@ def test_few_rows_are_no_worse_than_one_gaussian(n_rows):
     assert fitted.log_prob(new_x, new_y).mean() > gaussian - 0.2
 
 
+def entropies(mixture):
+    """Return the entropy of each row's mixture of Gaussians, by integration over a grid."""
+    parts = (mixture.weights, *mixture.components)
+    weights, mean, scale = (np.asarray(part).reshape(len(parts[0]), -1, 1) for part in parts)
+    grid = np.linspace((mean - 8 * scale).min(), (mean + 8 * scale).max(), 20_001)
+    density = np.sum(weights * stats.norm.pdf(grid, mean, scale), axis=1)
+    return integrate.simpson(special.entr(density), x=grid)
+
+
 def test_uncertainty_has_two_parts(model):
     x = np.array([[0.0], [0.9], [1.3]])
-    parts = model.predict_uncertainty(x, n_samples=2000)
+    parts = model.predict_uncertainty(x, n_samples=500)
     assert parts.model_variance[2] > 2 * parts.model_variance[:2].max()  # members disagree outside
     # Inside, the members alone: their average has the sum of both parts.
     bare = replace(model.model_, network=replace(model.model_.network, guard=None))
@@ -159,12 +168,12 @@ def test_uncertainty_has_two_parts(model):
     total = np.asarray(mixture.variance())[:, 0]
     sums = parts.noise_variance + parts.model_variance, parts.noise_entropy + parts.model_entropy
     np.testing.assert_allclose(sums[0][:2], total, rtol=1e-3)
-    draws = mixture.sample(jax.random.key(0), (4000,))
-    np.testing.assert_allclose(sums[1][:2], -mixture.log_prob(draws).mean(axis=0), atol=0.1)
-    far = model.predict_uncertainty(np.array([[1e6]]))
+    np.testing.assert_allclose(sums[1][:2], entropies(mixture), atol=0.1)
+    far = model.predict_uncertainty(np.array([[1e6]]), n_samples=500)
     assert far.noise_variance + far.model_variance == pytest.approx(sine()[1].var(), rel=0.1)
-    alone = MDNRegressor(**{**TINY, "n_members": 1, "max_epochs": 2}).fit(*sine())
-    single = alone.predict_uncertainty(x)
+    alone = copy.copy(model)
+    alone.model_ = model.model_.member(0)
+    single = alone.predict_uncertainty(x, n_samples=500)
     np.testing.assert_array_equal(single.model_variance, 0)
     np.testing.assert_allclose(single.model_entropy, 0, atol=1e-5)
 
@@ -195,13 +204,12 @@ def test_held_out_rows_calibrate_regions(model, tmp_path):
     np.testing.assert_allclose(scores[only], expected, atol=1e-5)
     conformal = ConformalRegressor(model).calibrate_held_out(x, y)
     np.testing.assert_array_equal(conformal.scores_, np.sort(scores))
-    region = conformal.predict_interval(x[:5], 0.8)
-    assert np.isfinite(region[:, 0]).all()
+    assert conformal.mass(0.8) == np.sort(scores)[97]  # 98 = ceil(0.8 (121 + 1))
     model.save(tmp_path / "model")
     loaded = MDNRegressor.load(tmp_path / "model")
     with pytest.raises(ValueError, match="must know which rows it held out"):
         ConformalRegressor(loaded).calibrate_held_out(x, y)
-    unaware = MDNRegressor(**{**TINY, "max_epochs": 2, "early_stopping": False}).fit(x, y)
+    unaware = MDNRegressor(**{**TINY, "max_epochs": 1, "early_stopping": False}).fit(x, y)
     with pytest.raises(ValueError, match="must have held rows out"):
         ConformalRegressor(unaware).calibrate_held_out(x, y)
 
@@ -220,12 +228,12 @@ def test_regions_calibrated_by_held_out_rows_cover():
     assert 0.8 - 2 * error - 0.01 <= np.mean(covered) <= 0.9
 
 
-@pytest.mark.parametrize(("n_rows", "noise", "expected"), [(40, 1.0, 0.1), (150, 0.01, 0.0)])
-def test_held_out_rows_of_two_folds_choose_the_dropout(n_rows, noise, expected):
-    """Few noisy rows need dropout, many exact ones do not."""
+@pytest.mark.parametrize(("noise", "expected"), [(1.0, 0.1), (0.01, 0.0)])
+def test_held_out_rows_of_two_folds_choose_the_dropout(noise, expected):
+    """Noisy rows need dropout, exact ones do not."""
     rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, (n_rows, 4))
-    y = np.sin(3 * x[:, 0]) + noise * rng.standard_normal(n_rows)
+    x = rng.uniform(-1, 1, (40, 4))
+    y = np.sin(3 * x[:, 0]) + noise * rng.standard_normal(40)
     settings = {**TINY, "hidden_sizes": (32,), "max_epochs": 80, "patience": 80}
     fits = {p: MDNRegressor(**{**settings, "dropout": p}).fit(x, y) for p in (0.0, 0.1)}
     losses = {

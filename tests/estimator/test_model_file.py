@@ -13,6 +13,8 @@ from safetensors.numpy import save
 from ngem import MDNRegressor, _files
 from ngem._files import FileError
 
+from ..cases import slow_but
+
 pytestmark = pytest.mark.trains
 
 KIND, VERSION = "ngem.MDNRegressor", 3
@@ -90,7 +92,7 @@ def damaged(content, rng):
     yield from (content + b"\0", content * 2, b"", b"\0" * size, rng.bytes(size), pickle.dumps({}))
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", slow_but([1, 10], 10))
 def test_thousands_of_damaged_files_are_refused(every, content, tmp_path):
     """With a clear error, and never anything else, even where no value has changed."""
     path, count = tmp_path / "damaged", 0
@@ -163,6 +165,7 @@ def test_arrays_that_do_not_fit_are_refused(parts):
 def test_a_header_of_another_model_is_refused(parts, model, tmp_path):
     arrays, _, path = parts
     settings = {**model.get_params(), "n_components": 3, "max_epochs": 1}
+    settings |= {"early_stopping": False, "objective": "nll"}  # compile faster
     other = MDNRegressor(**settings)
     x = np.random.default_rng(1).standard_normal((40, 2))
     other.fit(x, x).save(tmp_path / "other")

@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -34,9 +35,13 @@ from ngem.objectives import NGEM, NLL
 from ngem.training import FitError
 from ngem.training.callbacks import TensorBoardLogger
 
+from ..cases import slow_but
 from .common import TINY, branches, correlated, fitted, scikit_learn_checks, tiny
 
 pytestmark = pytest.mark.trains
+
+#: For tables of many shapes, each of which needs a program of its own: this one compiles fastest.
+SMALLEST = {"hidden_sizes": (), "objective": "nll", "early_stopping": False, "max_epochs": 20}
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ EXPECTED_FAILURES = {
 
 @pytest.mark.parametrize(
     ("estimator", "check"),
-    scikit_learn_checks(MDNRegressor(**{**TINY, "max_epochs": 20}), EXPECTED_FAILURES),
+    scikit_learn_checks(MDNRegressor(**{**TINY, **SMALLEST}), EXPECTED_FAILURES),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator, check):
@@ -84,11 +89,11 @@ def test_scikit_learn_checks_of_members(estimator, check):
 
 def test_it_clones_searches_and_sits_in_a_pipeline():
     x, y = branches()
-    estimator = tiny(max_epochs=5)
+    estimator = tiny(**SMALLEST)
     assert clone(estimator).get_params() == estimator.get_params()
     search = GridSearchCV(
         make_pipeline(StandardScaler(), estimator),
-        {"mdnregressor__learning_rate": [1e-3, 1e-2], "mdnregressor__max_epochs": [3, 5]},
+        {"mdnregressor__learning_rate": [1e-3, 1e-2], "mdnregressor__max_epochs": [3, 20]},
         cv=2,
     )
     search.fit(x, y)
@@ -112,7 +117,7 @@ def test_text_is_refused_with_a_way_out_that_works():
     with pytest.raises(ValueError, match="y must hold numbers only"):
         tiny().fit(x, pd.Series(pd.date_range("2020", periods=len(y))))
     encode = ColumnTransformer([("b", OneHotEncoder(), ["b"])], remainder="passthrough")
-    assert make_pipeline(encode, tiny(max_epochs=5)).fit(table, y).predict(table).shape == y.shape
+    assert make_pipeline(encode, tiny(**SMALLEST)).fit(table, y).predict(table).shape == y.shape
 
 
 def test_names_of_features_are_kept_and_checked(tmp_path):
@@ -208,35 +213,34 @@ def test_parameters_that_need_each_other():
         tiny(checkpoint="file", random_state=None).fit(x, y)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"family": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
-        {
-            "separate_networks": True,
-            "layer_norm": True,
-            "dropout": 0.2,
-            "n_bins": 4,
-            "power": 0.5,
-            "learning_rate_schedule": "constant",
-        },
-        {
-            "objective": "beta-nll",
-            "optimizer": "adamw",
-            "ema": 0.9,
-            "clip_norm": 1.0,
-            "power": (1.0, 0.0, 0.5),
-            "warmup": 0.1,
-            "hidden_sizes": (),
-            "scale_inputs": False,
-            "scale_targets": False,
-        },
-    ],
-    ids=["optax", "networks", "everything else"],
-)
-def test_settings_reach_the_fit(settings, one):
+SETTINGS = {
+    "optax": {"family": "logistic", "power": None, "optimizer": optax.adam(1e-2), "init": "random"},
+    "networks": {
+        "separate_networks": True,
+        "layer_norm": True,
+        "dropout": 0.2,
+        "n_bins": 4,
+        "power": 0.5,
+        "learning_rate_schedule": "constant",
+    },
+    "everything else": {
+        "objective": "beta-nll",
+        "optimizer": "adamw",
+        "ema": 0.9,
+        "clip_norm": 1.0,
+        "power": (1.0, 0.0, 0.5),
+        "warmup": 0.1,
+        "hidden_sizes": (),
+        "scale_inputs": False,
+        "scale_targets": False,
+    },
+}
+
+
+@pytest.mark.parametrize("name", slow_but(SETTINGS, "networks", "everything else"))
+def test_settings_reach_the_fit(name, one):
     x, y = branches()
-    fitted = tiny(**settings).fit(x, y)
+    fitted = tiny(**SETTINGS[name]).fit(x, y)
     assert np.isfinite(fitted.log_prob(x, y)).all()
     assert not np.array_equal(fitted.predict(x), one.predict(x))
 
@@ -292,19 +296,21 @@ def test_units_of_the_target_do_not_matter(scale, offset, one):
     )
 
 
+DEGENERATE = {
+    "five rows": (np.arange(5.0)[:, None], np.arange(5.0)),
+    "constant columns": (np.ones((40, 1)), np.arange(40.0)),
+    "duplicates": (np.tile(np.arange(4.0)[:, None], (10, 1)), np.tile(np.arange(4.0), 10)),
+    "constant target": (np.arange(40.0)[:, None], np.full(40, 7e5)),
+    "tiny": (np.arange(40.0)[:, None] * 1e-300, np.arange(40.0) * 1e9),
+    "offset": (1e9 + 1e-9 * np.arange(40.0)[:, None], np.arange(40.0) * 1e-9),
+}
+
+
 @pytest.mark.parametrize(
-    ("x", "y"),
-    [
-        (np.arange(5.0)[:, None], np.arange(5.0)),
-        (np.ones((40, 1)), np.arange(40.0)),
-        (np.tile(np.arange(4.0)[:, None], (10, 1)), np.tile(np.arange(4.0), 10)),
-        (np.arange(40.0)[:, None], np.full(40, 7e5)),
-        (np.arange(40.0)[:, None] * 1e-300, np.arange(40.0) * 1e9),
-        (1e9 + 1e-9 * np.arange(40.0)[:, None], np.arange(40.0) * 1e-9),
-    ],
-    ids=["five rows", "constant columns", "duplicates", "constant target", "tiny", "offset"],
+    "name", slow_but(DEGENERATE, *(name for name in DEGENERATE if name != "duplicates"))
 )
-def test_degenerate_tables(x, y):
+def test_degenerate_tables(name):
+    x, y = DEGENERATE[name]
     fitted = tiny().fit(x, y)
     found = fitted.predict(x)
     assert np.isfinite(found).all()
@@ -321,16 +327,24 @@ def test_features_far_outside_stay_finite(one):
     assert np.isfinite(tiny(max_epochs=2).fit(1e-300 * x, y).predict(1e300 * x)).all()
 
 
-def test_a_component_narrower_than_floats_at_its_mean_has_a_region():
+def with_outputs(model, raw):
+    """Return a copy whose network gives these raw outputs for every row."""
+    last = lambda tree: (tree.members.body.layers[-1].weight, tree.members.body.layers[-1].bias)  # noqa: E731
+    weight, _ = last(model.model_.network)
+    constant = (jnp.zeros_like(weight), jnp.asarray([raw], weight.dtype))
+    fixed = copy.copy(model)
+    fixed.model_ = replace(
+        model.model_,
+        network=eqx.tree_at(last, model.model_.network, constant),
+        targets=model.model_.targets._replace(location=np.zeros(1), scale=np.ones(1)),
+    )
+    return fixed
+
+
+def test_a_component_narrower_than_floats_at_its_mean_has_a_region(one):
     """As far outside the training rows, where means are huge and scales are at their floor."""
-    x, y = branches()
-
-    def body(row):
-        return jnp.array([0.0, -1e4, 3e5, -20.0, 1e6, 3e17], row.dtype) + 0 * row[0]
-
-    settings = {"scale_targets": False, "max_epochs": 1, "early_stopping": False}
-    fixed = tiny(network=body, **settings).fit(x, y)
-    region = fixed.predict_interval(x[:3])[:, 0]
+    fixed = with_outputs(one, [0.0, -1e4, 3e5, -20.0, 1e6, 3e17])
+    region = fixed.predict_interval(branches()[0][:3])[:, 0]
     np.testing.assert_allclose(region, 3e5, rtol=1e-6)
 
 
@@ -742,7 +756,7 @@ def test_copies_are_the_same(one, two, tmp_path):
 
 def test_a_file_holds_what_the_targets_chose(tmp_path):
     x, y = correlated(1000)
-    model = tiny(n_components=None, max_epochs=1).fit(x, y)
+    model = tiny(**{**SMALLEST, "n_components": None, "max_epochs": 1}).fit(x, y)
     assert (model.n_components_, model.covariance_) == (20, "full")
     assert (model.n_components, model.covariance) == (None, None)
     model.save(tmp_path / "model")
@@ -767,7 +781,8 @@ def test_a_file_holds_what_was_fitted(one, tmp_path):
 def test_what_a_file_cannot_hold(tmp_path):
     x, y = branches()
     path = tmp_path / "model"
-    model = tiny(objective=NLL(), callbacks=[id], hidden_sizes=np.array([8]), max_epochs=1)
+    settings = {"early_stopping": False, "max_epochs": 1}
+    model = tiny(objective=NLL(), callbacks=[id], hidden_sizes=np.array([8]), **settings)
     model.fit(x, y).save(path)
     loaded = MDNRegressor.load(path)
     assert (loaded.objective, loaded.callbacks, loaded.hidden_sizes) == ("nll", (), (8,))
@@ -778,7 +793,7 @@ def test_what_a_file_cannot_hold(tmp_path):
     with pytest.raises(ValueError, match=r"objective must be one of .*got 'unsaved'"):
         loaded.fit(x, y)
     with pytest.raises(ValueError, match="our own networks only"):
-        tiny(network=lambda row: jnp.tile(row, 3), max_epochs=1).fit(x, y).save(path)
+        tiny(network=lambda row: jnp.tile(row, 3), **settings).fit(x, y).save(path)
     with pytest.raises(NotFittedError):
         tiny().save(path)
 
@@ -799,15 +814,19 @@ def test_features_in_single_precision_do_not_limit_the_units_of_targets(unit):
 
 
 def test_it_works_with_the_settings_that_users_have():
-    """Single precision, silent promotion allowed, warnings as errors, no type checks."""
+    """Single precision, silent promotion allowed, warnings as errors, no type checks.
+
+    Networks load neither LightGBM nor PyTorch.
+    """
     code = """
+        import sys
         import numpy as np, ngem
         from ngem.estimator.scorers import energy_scorer
         rng = np.random.default_rng(0)
         x = rng.normal(size=(120, 2))
         y = 5e4 + 1e-2 * (x[:, 0] + 0.1 * rng.normal(size=120))
         model = ngem.MDNRegressor(
-            2, n_members=2, dropout=0.0, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2
+            2, n_members=1, hidden_sizes=(8,), max_epochs=200, learning_rate=3e-2
         )
         p = model.fit(x, y).predict(x)
         assert p.dtype == np.float64 and model.score(x, y) > 0.9, model.score(x, y)
@@ -830,6 +849,7 @@ def test_it_works_with_the_settings_that_users_have():
         assert np.isfinite(energy_scorer(model, x, y))
         model.fit(x, y - 5e4)
         assert str(model.predict_distribution(x).logits.dtype) == "float32"
+        assert "lightgbm" not in sys.modules and "torch" not in sys.modules
         """
     warnings = ("-Werror", "-Wignore:Error reading persistent compilation cache")
     done = subprocess.run(

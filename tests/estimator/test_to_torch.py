@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 import ngem.torch as ours  # noqa: E402
 
 from ..cases import slow_but  # noqa: E402
+from .test_compatibility import FILES  # noqa: E402
 
 pytestmark = pytest.mark.trains
 
@@ -26,8 +27,19 @@ SETTINGS = {
     "two networks each": {"separate_networks": True, "activation": "tanh"},
     "normalized layers": {"layer_norm": True, "activation": "silu", "dropout": 0.1, "n_bins": 4},
     "as it comes": {"scale_inputs": False, "scale_targets": False, "activation": "relu"},
+    "most at once": {
+        "covariance": "full",
+        "layer_norm": True,
+        "activation": "silu",
+        "dropout": 0.1,
+        "n_bins": 4,
+    },
 }
-FAST = ("full covariance", "normalized layers")
+#: The case of every change: one fit for all tests.
+FAST = "most at once"
+
+#: Settings that compile fastest.
+ALONE = {"n_members": 1, "guard": False, "early_stopping": False, "hidden_sizes": ()}
 
 #: Weights of networks, linear model and wide densities that let each of them show.
 WEIGHTS = (0.5, 0.3, 0.15, 0.05)
@@ -65,7 +77,7 @@ def with_rows_outside(x, y):
     return np.concatenate([x, *far]), np.concatenate([y, *[y[: len(part)] for part in far]])
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, *FAST))
+@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
 def test_the_module_predicts_what_the_estimator_does(name):
     model, x, y = case(name)
     module = model.to_torch()
@@ -85,7 +97,7 @@ def test_the_module_predicts_what_the_estimator_does(name):
 
 
 def test_the_module_can_be_trained_further():
-    model, x, y = case("full covariance")
+    model, x, y = case(FAST)
     x, y = x[:50], y[:50]
     module = model.to_torch().train()
     guard = {name: array.clone() for name, array in module.guard.state_dict().items()}
@@ -101,11 +113,9 @@ def test_the_module_can_be_trained_further():
 
 
 def test_the_module_survives_a_file(tmp_path):
-    model, x, _ = case("full covariance")
-    module, other = (
-        model.to_torch(),
-        MDNRegressor.to_torch(fitted(covariance="full", random_state=1)[0]),
-    )
+    model, x, _ = case(FAST)
+    module = model.to_torch()
+    other = fitted(**SETTINGS[FAST], random_state=1)[0].to_torch()
     torch.save(module.state_dict(), tmp_path / "weights.pt")
     other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
     with torch.no_grad():
@@ -115,29 +125,37 @@ def test_the_module_survives_a_file(tmp_path):
 
 def test_what_cannot_be_converted_is_refused():
     with pytest.raises(ValueError, match="Gaussian components only, got family='logistic'"):
-        fitted(family="logistic")[0].to_torch()
+        MDNRegressor.load(FILES / "logistic_0_1.ngem").to_torch()
     body = lambda x: jnp.zeros(15, x.dtype) + x.sum()  # noqa: E731
     with pytest.raises(ValueError, match=r"only our own networks.*network=None"):
-        fitted(network=body, init="random")[0].to_torch()
-    module = case("full covariance")[0].to_torch()
+        fitted(network=body, init="random", **ALONE)[0].to_torch()
+    module = case(FAST)[0].to_torch()
     with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
         module(torch.zeros(3))
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, "full covariance"))
+@functools.cache
+def exported(name):
+    """A module as a program of PyTorch for any number of rows."""
+    model, x, _ = case(name)
+    rows = torch.export.Dim("rows")
+    return torch.export.export(
+        model.to_torch(), (torch.tensor(x[:7]),), dynamic_shapes=({0: rows},)
+    )
+
+
+@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
 def test_the_module_is_one_graph_for_any_number_of_rows(name):
     model, x, _ = case(name)
     module, x = model.to_torch(), torch.tensor(x)
-    rows = torch.export.Dim("rows")
-    program = torch.export.export(module, (x[:7],), dynamic_shapes=({0: rows},))
     # Graph breaks show before the C++ compiler runs.
     compiled = torch.compile(module, fullgraph=True, backend="eager")
     with torch.no_grad():
-        for function in (program.module(), compiled):
+        for function in (exported(name).module(), compiled):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, "one network"))
+@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
     pytest.importorskip(
@@ -146,16 +164,8 @@ def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     model, x, _ = case(name)
     place = tmp_path / "model.onnx"
-    torch.onnx.export(
-        model.to_torch(),
-        (torch.tensor(x[:7]),),
-        place,
-        input_names=["x"],
-        output_names=["logits", "mean", "scale"],
-        dynamic_shapes=({0: torch.export.Dim("rows")},),
-        dynamo=True,
-        verbose=False,
-    )
+    names = {"input_names": ["x"], "output_names": ["logits", "mean", "scale"]}
+    torch.onnx.export(exported(name), (), place, **names, dynamo=True, verbose=False)
     session = runtime.InferenceSession(place, providers=["CPUExecutionProvider"])
     found = session.run(None, {"x": x})
     expected = model.predict_distribution(x)

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -386,12 +384,6 @@ def test_a_report_of_a_sample_of_a_large_file(here, tmp_path, monkeypatch):
     assert [len(set(numbers)) for numbers in samples] == [30, 30, 30, 40]
     np.testing.assert_array_equal(samples[0], samples[1])
     assert not np.array_equal(samples[0], samples[2])
-
-
-def test_commands_other_than_report_load_no_library_for_pages():
-    libraries = "{'matplotlib', 'jinja2'} & {*sys.modules}"
-    code = f"import sys, ngem.tables.commands; sys.exit(bool({libraries}))"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):

@@ -636,52 +636,53 @@ KILLED = """
     like = training.initial_state(net, plan, jax.random.key(1))
     settings = {"key": jax.random.key(1), "validation": Data(x[300:], y[300:])}
     data = Data(x[:300], y[:300])
-    fit(net, data, plan, max_epochs=1, **settings)  # compiles
-    print("ready", flush=True)
-    result = fit(net, data, plan, max_epochs=200, resume=checkpoint.load(like),
-                 save=checkpoint.save, **settings)
-    np.savez(sys.argv[2], result.history.train, result.history.validation,
-             *jax.tree.leaves(eqx.filter(result.network, eqx.is_array)))
+
+    def run(path, **options):
+        result = fit(net, data, plan, max_epochs=200, **options, **settings)
+        np.savez(path, result.history.train, result.history.validation,
+                 *jax.tree.leaves(eqx.filter(result.network, eqx.is_array)))
+
+    run(sys.argv[2], resume=checkpoint.load(like), save=checkpoint.save)
+    run(sys.argv[3])
 """
 
 
 def start(script, *paths):
     # A cache of compiled programs of their own, since a kill can tear an entry.
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(script.parent / "cache")}
-    command = [sys.executable, str(script), *map(str, paths)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    with process.stdout:
-        assert process.stdout.readline().strip() == "ready"
-    return process
+    return subprocess.Popen([sys.executable, str(script), *map(str, paths)], env=environment)
+
+
+def killed(process, checkpoint, result, delay):
+    """Kill a process some time after its first checkpoint, and return whether it still trained."""
+    last = checkpoint.exists() and checkpoint.stat().st_mtime_ns
+    while process.poll() is None and not (
+        checkpoint.exists() and checkpoint.stat().st_mtime_ns != last
+    ):
+        time.sleep(0.01)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL and not result.exists()
 
 
 @pytest.mark.parametrize("most", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killed_run_resumes_to_the_same_bits(most, tmp_path):
     """SIGKILL at random moments, also several in a row, against one run left in peace."""
-    script = tmp_path / "run.py"
+    script, names = tmp_path / "run.py", ("torn.ckpt", "torn.npz", "calm.npz")
     script.write_text(textwrap.dedent(KILLED))
-    calm = start(script, tmp_path / "calm.ckpt", tmp_path / "calm.npz")
-    begun = time.monotonic()
-    assert calm.wait(timeout=200) == 0
-    duration = time.monotonic() - begun
-    rng = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
-    kills, torn = 0, [tmp_path / "torn.ckpt", tmp_path / "torn.npz"]
-    while kills == 0 or not torn[1].exists():
-        if kills == 0 and torn[1].exists():
-            # Too late: what the calm run compiled was there to be read. Sooner next time.
-            duration = time.monotonic() - begun
-            for path in torn:
-                path.unlink()
-        process, begun = start(script, *torn), time.monotonic()
-        deadline = begun + (rng.uniform(0.0, 0.8) * duration if kills < most else 200)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+    paths = checkpoint, torn, calm = [tmp_path / name for name in names]
+    rng, kills, longest = np.random.default_rng(int.from_bytes(os.urandom(4), "little")), 0, 0.5
+    while kills < most:
+        if killed(start(script, *paths), checkpoint, torn, rng.uniform(0, longest)):
             kills += 1
-        assert process.wait() in (0, -signal.SIGKILL)
-    assert kills >= 1
-    left, right = (np.load(tmp_path / f"{name}.npz") for name in ("calm", "torn"))
+        elif kills:
+            break  # it ended, and was torn before
+        else:  # too late: sooner next time
+            longest /= 2
+            for path in paths:
+                path.unlink(missing_ok=True)
+    assert start(script, *paths).wait(timeout=200) == 0
+    left, right = np.load(calm), np.load(torn)
     for name in left.files:
         assert np.array_equal(left[name], right[name], equal_nan=True), name
 

@@ -146,9 +146,10 @@ def _check_header(header: dict, settings: dict[str, Any], arrays: Mapping[str, n
 def _read_columns(arrays: dict[str, np.ndarray], n_features: int) -> np.ndarray:
     columns = arrays.get("columns", np.zeros(0))
     columns = take(arrays, "columns", columns.shape, np.int64)
-    ordered = columns.ndim == 1 and len(columns) > 0 and np.all(np.diff(columns) > 0)
-    within = ordered and columns[0] >= 0 and columns[-1] < n_features
-    need(within, "columns of numbers in order", columns)
+    need(columns.ndim == 1 and len(columns) > 0, "columns of numbers", columns.shape)
+    # Each of them first: differences of huge numbers overflow and look ordered.
+    within = np.all((columns >= 0) & (columns < n_features))
+    need(within and np.all(np.diff(columns) > 0), "columns of numbers in order", columns)
     return columns
 
 
