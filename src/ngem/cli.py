@@ -205,6 +205,7 @@ LeafRows = Annotated[
     typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the start and the batches.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file --out, whatever it holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -252,6 +253,7 @@ def fit(
     leaf_rows: LeafRows = None,
     seed: Seed = 0,
     out: ModelOut = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -285,7 +287,9 @@ def fit(
             data, target, features, exclude, categorical, missing, max_rows,
             validation_fraction, seed, model or choose_kind(options),
         )  # fmt: skip
-        commands.fit(source, source.kind.settings(options), out, Output(quiet, as_json))
+        commands.fit(
+            source, source.kind.settings(options), out, Output(quiet, as_json), force=force
+        )
 
 
 @app.command()
@@ -315,6 +319,7 @@ def predict(
         Path | None,
         typer.Option(help="A .csv, .tsv or .parquet file; by default CSV on standard output."),
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -344,6 +349,7 @@ def predict(
             missing=missing,
             seed=seed,
             out=out,
+            force=force,
             output=Output(quiet, as_json, to_stderr=out is None),
         )
 
@@ -372,6 +378,7 @@ def report(
     model: Model,
     data: Data,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    force: Force = False,
     missing: OtherMissing = None,
     max_rows: MaxRows = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of rows.")] = 0,
@@ -386,9 +393,15 @@ def report(
     with readable_errors(debug=debug):
         from .tables import commands
 
-        output = Output(quiet, as_json)
         commands.report(
-            model, data, out=out, missing=missing, max_rows=max_rows, seed=seed, output=output
+            model,
+            data,
+            out=out,
+            missing=missing,
+            max_rows=max_rows,
+            seed=seed,
+            force=force,
+            output=Output(quiet, as_json),
         )
 
 
@@ -414,6 +427,7 @@ def tune(
     rounds: Rounds = None,
     seed: Seed = 0,
     out: ModelOut = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -444,7 +458,7 @@ def tune(
             "rounds": rounds,
         }
         settings = source.kind.settings(options)
-        commands.tune(source, settings, budget, out, Output(quiet, as_json))
+        commands.tune(source, settings, budget, out, Output(quiet, as_json), force=force)
 
 
 def _read_sizes(text: str) -> tuple[int, ...]:

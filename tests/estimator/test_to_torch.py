@@ -1,14 +1,16 @@
 """An estimator as a PyTorch module and as an ONNX file predicts what it did."""
 
 import functools
+import json
 from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from ngem import MDNRegressor
+from ngem import DensityStack, MDNRegressor, MixtureBoostingRegressor
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
 import ngem.torch as ours  # noqa: E402
@@ -155,19 +157,77 @@ def test_the_module_is_one_graph_for_any_number_of_rows(name):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_onnx_predicts_what_the_estimator_does(name, tmp_path):
+def open_onnx(write, place):
+    """Return a session of the file that a function writes, which is alone in its directory."""
     pytest.importorskip(
         "onnxscript", reason="onnxscript is not installed: pip install 'ngem[onnx]'"
     )
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    model, x, _ = case(name)
-    place = tmp_path / "model.onnx"
-    names = {"input_names": ["x"], "output_names": ["logits", "mean", "scale"]}
-    torch.onnx.export(exported(name), (), place, **names, dynamo=True, verbose=False)
-    session = runtime.InferenceSession(place, providers=["CPUExecutionProvider"])
-    found = session.run(None, {"x": x})
-    expected = model.predict_distribution(x)
-    for left, right in zip(found, (expected.logits, *expected.components), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+    write(place)
+    assert list(place.parent.iterdir()) == [place]
+    return runtime.InferenceSession(place, providers=["CPUExecutionProvider"])
+
+
+def run_onnx(session, **inputs):
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+@pytest.mark.parametrize("name", slow_but(SETTINGS, "full covariance"))
+def test_an_onnx_file_predicts_what_the_estimator_does(name, tmp_path):
+    model, x, y = case(name)
+    levels = [0.01, 0.5, 0.9]
+    session = open_onnx(
+        lambda place: model.to_onnx(place, quantiles=levels, cdf=True), tmp_path / "model.onnx"
+    )
+    assert json.loads(session.get_modelmeta().custom_metadata_map["quantiles"]) == levels
+    for rows in (1, len(x)):
+        found = run_onnx(session, x=x[:rows], y=y[:rows])
+        mixture = model.predict_distribution(x[:rows])
+        expected = {
+            "mean": model.predict(x[:rows]),
+            "weights": mixture.weights,
+            "component_means": mixture.components.mean,
+            "component_scales": mixture.components.scale,
+        }
+        for output, values in expected.items():
+            np.testing.assert_allclose(found[output], values, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found["cdf"], model.pit(x[:rows], y[:rows]), atol=1e-5)
+        # Where the density is low a quantile may be off by more than its probability is.
+        reached = [model.pit(x[:rows], found["quantiles"][:, index]) for index in range(3)]
+        np.testing.assert_allclose(
+            np.stack(reached, 1)[..., 0].T,
+            np.array(levels)[:, None] + np.zeros((1, rows)),
+            atol=1e-5,
+        )
+
+
+@pytest.mark.slow  # the test above writes such a file too
+def test_an_onnx_file_of_a_stack_without_trees(tmp_path):
+    x, y = np.random.default_rng(0).standard_normal((2, 60, 1))
+    small = MDNRegressor(2, hidden_sizes=(4,), max_epochs=2, dropout=0.0, missing="impute")
+    kinds = [("one", small), ("two", clone(small).set_params(n_components=1))]
+    stack = DensityStack(kinds, n_members=2, random_state=0).fit(x, y[:, 0])
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            stack.to_torch().predict(torch.tensor(x))[:, 0], stack.predict(x), rtol=1e-5, atol=1e-6
+        )
+    write = functools.partial(stack.to_onnx, dtype="float32")
+    found = run_onnx(open_onnx(write, tmp_path / "a.onnx"), x=x.astype(np.float32))
+    assert set(found) == {"mean", "weights", "component_means", "component_scales"}
+    np.testing.assert_allclose(found["mean"][:, 0], stack.predict(x), rtol=1e-4, atol=1e-5)
+    assert found["mean"].dtype == np.float32
+
+
+def test_what_cannot_become_an_onnx_file_is_refused(tmp_path):
+    model = case("full covariance")[0]
+    with pytest.raises(ValueError, match=r"dtype must be one of 'float64', 'float32', got 'int8'"):
+        model.to_onnx(tmp_path / "a.onnx", dtype="int8")
+    with pytest.raises(ValueError, match=r"quantiles must be .* both excluded, got \[0, 1\]"):
+        model.to_onnx(tmp_path / "a.onnx", quantiles=[0, 1])
+    pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    x, y = np.random.default_rng(0).standard_normal((2, 60, 1))
+    trees = MixtureBoostingRegressor(1, n_members=2, max_rounds=1).fit(x, y[:, 0])
+    with pytest.raises(ValueError, match=r"got boosted trees; fit an MDNRegressor"):
+        trees.to_onnx(tmp_path / "a.onnx")
+    assert not list(tmp_path.iterdir())

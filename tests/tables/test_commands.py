@@ -317,7 +317,7 @@ BAD = [
     (("fit", "train.csv", "--target", "price", "--missing", "guess"), "--missing .*must be one of"),
     (("fit", "train.csv", "--target", "price", "--hidden", "a"), "--hidden must be whole numbers"),
     (("fit", "train.csv", "--target", "price", "--covariance", "x"), "covariance must be .*one of"),
-    (("fit", "train.csv", "--target", "price", "--out", "no/where"), "mkdir -p 'no'"),
+    (("fit", "train.csv", "--target", "price", "--out", "no/where"), "mkdir -p no"),
     (("fit", "train.csv", "--target", "price", "--out", "train.csv"), "'train.csv', which is an"),
     (("fit", "one.csv", "--target", "price"), "at least two rows"),
     (("predict", "none.ngem", "test.csv"), "`ngem fit` writes one"),
@@ -378,6 +378,7 @@ def test_a_report_of_a_sample_of_a_large_file(here, tmp_path, monkeypatch):
         page, "make_report", lambda _, rows, *__, **___: samples.append(rows.numbers) or "page"
     )
     arguments = ("report", here / "model.ngem", here / "test.csv", "--out", tmp_path / "page.html")
+    arguments = (*arguments, "--force")  # the page above is none
     for seed in (0, 0, 1):
         succeed(*arguments, "--max-rows", "30", "--seed", str(seed))
     succeed(*arguments, "--max-rows", "1000")
@@ -410,6 +411,33 @@ def test_debug_shows_where_an_error_came_from(here):
     assert "Traceback" in result.stderr
 
 
+def test_other_files_are_replaced_by_force_only(here, tmp_path, monkeypatch):
+    """What was there before stays; predictions, models and pages of ours may be replaced."""
+    monkeypatch.setattr(page, "make_report", lambda *_, **__: "<!DOCTYPE html>")
+    commands = {
+        "a model": ("fit", here / "train.csv", *LEARN),
+        "predictions": ("predict", here / "model.ngem", here / "test.csv"),
+        "a page": ("report", here / "model.ngem", here / "test.csv"),
+    }
+    for what, command in commands.items():
+        for name in ("table.csv", "other.csv"):
+            out = tmp_path / name
+            out.write_text("id,size\n1,2\n" if name == "table.csv" else "")
+            before = out.read_text()
+            error = refuse(*command, "--out", out)
+            assert f"must be a new file or {what} to replace" in error
+            assert out.read_text() == before
+        succeed(*command, "--out", out, "--force")
+        succeed(*command, "--out", out)
+
+
+def test_a_directory_that_cannot_be_written_to_needs_no_mkdir(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # also for root
+    error = refuse("fit", here / "train.csv", *LEARN, "--out", tmp_path / "a.ngem")
+    assert "may not write to" in error
+    assert "mkdir" not in error
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "report"])
 def test_a_full_disk_leaves_the_old_file(command, here, tmp_path, monkeypatch, request):
     out = tmp_path / "old.csv"
@@ -421,7 +449,7 @@ def test_a_full_disk_leaves_the_old_file(command, here, tmp_path, monkeypatch, r
     }[command]
     monkeypatch.setattr(page, "make_report", lambda *_, **__: 100 * "page")
     request.getfixturevalue("full_disk")
-    assert "the disk is full" in refuse(*arguments, "--out", out)
+    assert "the disk is full" in refuse(*arguments, "--out", out, "--force")
     monkeypatch.undo()
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
@@ -445,7 +473,8 @@ def test_an_interrupt_while_predicting_leaves_the_old_file(here, tmp_path, monke
     out = tmp_path / "old.parquet"
     out.write_text("old")
     monkeypatch.setattr(commands, "prediction_columns", interrupt)
-    error = refuse("predict", here / "model.ngem", here / "test.csv", "--out", out, code=130)
+    command = ("predict", here / "model.ngem", here / "test.csv", "--out", out, "--force")
+    error = refuse(*command, code=130)
     assert "Interrupted" in error
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]

@@ -26,8 +26,9 @@ SCORES = {
             "crps": None,
             "rmse": 2.0,
             "coverage": {"0.5": 0.512, "0.9": 0.87},
-            "calibration": "densities too wide",
-            "pit_p_value": 0.0123,
+            "calibration": "too wide",
+            "pit_distance": 0.123,
+            "pit_distance_range": [0.0265, 0.2195],
         }
     },
 }
@@ -141,7 +142,8 @@ def test_a_summary():
         "is minus a log density)\n"
         "  y: RMSE 2, CRPS unknown; 50% intervals contain 51%, 90% intervals contain 87% of the "
         "rows\n"
-        "  y: calibration densities too wide (PIT uniformity p = 0.012)\n"
+        "  y: calibration: densities are too wide; probabilities of quantiles are off by 12 "
+        "percentage points (between 2.6 and 22)\n"
         "  gain over one Gaussian for all rows: 0.500 nat per row\n"
         "  gain over linear least squares: unknown\n"
         "  components: 5, 3.2 effective, 0 unused"

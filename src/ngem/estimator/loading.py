@@ -8,7 +8,8 @@ from .boosting_regressor import MixtureBoostingRegressor
 from .regressor import MDNRegressor
 from .stack import DensityStack
 
-_KINDS = {
+#: The estimator in each kind of model file.
+MODEL_KINDS = {
     model_file.KIND: MDNRegressor,
     tree_file.KIND: MixtureBoostingRegressor,
     stack_file.KIND: DensityStack,
@@ -23,4 +24,4 @@ def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor | D
             untrusted file can fail, but never runs code from the file.
     """
     # A file of no known kind is refused by the estimator, with its reason.
-    return _KINDS.get(_files.read_kind(path) or "", MDNRegressor).load(path)
+    return MODEL_KINDS.get(_files.read_kind(path) or "", MDNRegressor).load(path)

@@ -1,6 +1,7 @@
 """What estimators of several members share: folds, held-out rows, and what is kept of a fit."""
 
 import abc
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -91,6 +92,55 @@ class MemberRegressor(DensityRegressor):
                 else model.sampled_region_mass(*held_out, n_samples, key)
             )
         return masses
+
+    def to_torch(self) -> Any:
+        """Return the fitted model as a `torch.nn.Module` with the same predictions.
+
+        It takes features in the user's units, missing values included, and returns logits, means
+        and scales in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch. Trees
+        are refused.
+        """
+        from .to_torch import to_torch
+
+        check_is_fitted(self)
+        return to_torch(self.model_)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike,
+        *,
+        quantiles: Any = (),
+        cdf: bool = False,
+        dtype: str = "float64",
+    ) -> None:
+        """Write the fitted model to one ONNX file, which predicts without Python or JAX.
+
+        Its input `x` has any number of rows, with features in the user's units and NaN where a
+        value is missing. All outputs are in the user's units: `mean` (rows, columns), and the
+        mixture as `weights` (rows, components), `component_means` and `component_scales`. Needs
+        the extra `onnx`. Trees are refused.
+
+        Args:
+            path: The file.
+            quantiles: Probabilities of an output `quantiles`, (rows, probabilities, columns).
+                They are exact to 1e-6 in probability.
+            cdf: Whether there is a second input `y`, (rows, columns), and an output `cdf` with
+                P(Y <= y) of each target column.
+            dtype: Type of inputs and outputs, "float64" or "float32".
+        """
+        from .to_torch import write_onnx
+
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        write_onnx(
+            path,
+            self.model_,
+            n_features=self.n_features_in_,
+            quantiles=quantiles,
+            cdf=cdf,
+            dtype=dtype,
+            notes={"features": None if names is None else [str(name) for name in names]},
+        )
 
     def _hold_out(
         self,

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from ..nn import average
 from ..training.callbacks import ProgressBar, close
@@ -279,17 +279,6 @@ class MDNRegressor(MemberRegressor):
     @property
     def _takes_gaps(self) -> bool:
         return self.missing == "impute"
-
-    def to_torch(self) -> Any:
-        """Return the fitted model as a `torch.nn.Module` with the same predictions.
-
-        It takes features in the user's units, missing values included, and returns logits, means
-        and scales in the user's units; see `ngem.torch.MixtureDensityNetwork`. Needs PyTorch.
-        """
-        from .to_torch import to_torch
-
-        check_is_fitted(self)
-        return to_torch(self.model_)
 
     @property
     def covariance_(self) -> str:

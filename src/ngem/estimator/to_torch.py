@@ -1,21 +1,35 @@
 """Trained networks of ours as a PyTorch module with the same predictions."""
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import torch
+from .. import _files, torch
+from .._errors import check_choice
+from ..ensemble import StackPredictor
 from ..families import AbstractFamily
 from ..nn import ACTIVATIONS, MLP, EncodedNetwork, Guard, SeparateNetworks
 from .prediction import Model
+from .preprocessing import Scaling
+from .tree_inputs import TreeInputs
 
 _NAMES = {function: name for name, function in ACTIVATIONS.items()}
 
 
-def to_torch(model: Model) -> torch.MixtureDensityNetwork:
+def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
     """Return trained networks with their units as a module in evaluation mode."""
+    if isinstance(model.network, StackPredictor):
+        return _stack(model, model.network)
+    if isinstance(model.inputs, TreeInputs):
+        raise ValueError(
+            "only networks can become PyTorch modules and ONNX files, got boosted trees; fit an "
+            "MDNRegressor, or a DensityStack of kinds of networks: DensityStack(['network', "
+            "'network with bins'])."
+        )
     members, guard = model.network.members, model.network.guard
     family, covariance = members.family.names
     if family != "gaussian":
@@ -34,6 +48,50 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork:
         model.targets.scale,
         None if guard is None else _guard(guard, members.family),
     ).eval()
+
+
+def write_onnx(
+    path: str | os.PathLike,
+    model: Model,
+    *,
+    n_features: int,
+    quantiles: Any,
+    cdf: bool,
+    dtype: str,
+    notes: Mapping[str, Any],
+) -> None:
+    """Write trained networks with their units to one ONNX file.
+
+    Arguments are those of `MDNRegressor.to_onnx`, and of `ngem.torch.export_onnx`.
+    """
+    check_choice("dtype", dtype, ("float64", "float32"))
+    levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+    if levels.ndim > 1 or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(
+            f"quantiles must be probabilities between 0 and 1, both excluded, got {quantiles!r}; "
+            "try quantiles=(0.05, 0.5, 0.95)."
+        )
+    module = to_torch(model)
+    content = torch.export_onnx(
+        module,
+        n_features=n_features,
+        levels=levels.tolist(),
+        with_cdf=cdf,
+        dtype=dtype,
+        notes={**notes, "quantiles": levels.tolist()},
+    )
+    _files.replace(path, content)
+
+
+def _stack(model: Model, network: StackPredictor) -> torch.MixtureStack:
+    """Return the parts of a stack, each in its own units, as one module."""
+    units, parts = model.targets, []
+    for part, inputs in zip(network.parts, model.inputs.parts, strict=True):
+        location, scale = (np.asarray(array, np.float64) for array in (part.location, part.scale))
+        own = Scaling(units.location + units.scale * location, units.scale * scale)
+        parts.append(to_torch(Model(part.predictor, inputs, own)))
+    weights = np.exp(np.asarray(network.log_weights, np.float64))
+    return torch.MixtureStack(parts, weights).eval()
 
 
 def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:

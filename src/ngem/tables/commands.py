@@ -1,10 +1,11 @@
 """What `ngem fit`, `tune`, `predict`, `evaluate` and `report` do; `messages` has their text."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from .. import _files
 from .._console import Output
 from .._errors import check_choice
-from ..estimator.loading import load
+from ..estimator.loading import MODEL_KINDS, load
 from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
@@ -27,9 +28,16 @@ from .spaces import SPACES
 from .write import with_predictions, writing
 
 
-def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Output) -> None:
+def fit(
+    source: Source,
+    settings: dict[str, Any],
+    out: Path | None,
+    output: Output,
+    *,
+    force: bool = False,
+) -> None:
     """Learn from a table, report the scores, and write the model."""
-    out = _model_path(out, source.path)
+    out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
     schema, rows, facts = source.load()
     output.text(messages.table_text(source.path, {**settings, **facts}))
@@ -50,7 +58,13 @@ def fit(source: Source, settings: dict[str, Any], out: Path | None, output: Outp
 
 
 def tune(
-    source: Source, settings: dict[str, Any], budget: str, out: Path | None, output: Output
+    source: Source,
+    settings: dict[str, Any],
+    budget: str,
+    out: Path | None,
+    output: Output,
+    *,
+    force: bool = False,
 ) -> None:
     """Choose settings by validation likelihood; write the best model.
 
@@ -59,7 +73,7 @@ def tune(
     """
     check_choice("--model of ngem tune", source.model, SPACES)
     limit = tuning.read_budget(budget)
-    out = _model_path(out, source.path)
+    out = _model_path(out, source.path, force=force)
     new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
     schema, rows, facts = source.load()
     resolved = source.kind.resolve(new.get_params(), len(schema.targets), len(rows.x))
@@ -122,6 +136,7 @@ def predict(
     missing: str | None,
     seed: int,
     out: Path | None,
+    force: bool,
     output: Output,
 ) -> None:
     """Write predictions for each row of a table, a batch at a time."""
@@ -130,6 +145,8 @@ def predict(
     if out is not None:
         _check_out(out, model, path)
         check_suffix(out)
+        if not force:
+            _check_replaces_predictions(out, schema.targets)
     kept = split_names(keep, column_types(path))
     key, count, empty = jax.random.key(seed), 0, 0
     with writing(out) as append:
@@ -169,6 +186,7 @@ def report(
     missing: str | None,
     max_rows: int | None,
     seed: int,
+    force: bool,
     output: Output,
 ) -> None:
     """Write one page about a model and rows with known targets."""
@@ -176,6 +194,8 @@ def report(
 
     estimator, schema = _load_model(model, missing)
     _check_out(out, model, path)
+    if not force:
+        _check_replaces_page(out)
     rows = read(path, schema, max_rows=max_rows, seed=seed)
     title = f"{', '.join(schema.targets)}: {model.name} on {path.name}"
     _files.replace(out, page.make_report(estimator, rows, schema, title=title).encode())
@@ -271,11 +291,41 @@ def _new_estimator(source: Source, settings: dict[str, Any], output: Output) -> 
     return estimator
 
 
-def _model_path(out: Path | None, data: Path) -> Path:
+def _model_path(out: Path | None, data: Path, *, force: bool) -> Path:
     """Return the file for a model; a bad one is refused before the training, not after it."""
     out = Path(f"{data.stem}.ngem") if out is None else out
     _check_out(out, data)
+    if not force and out.exists() and _files.read_kind(out) not in MODEL_KINDS:
+        _raise_other_file(out, "a model")
     return out
+
+
+def _raise_other_file(out: Path, what: str) -> NoReturn:
+    raise TableError(
+        f"--out must be a new file or {what} to replace, got {str(out)!r}, which holds something "
+        "else; choose another name, or replace it with --force."
+    )
+
+
+def _check_replaces_predictions(out: Path, targets: Sequence[str]) -> None:
+    """Refuse to replace a table that is not one of predictions for these targets."""
+    if not out.exists():
+        return
+    try:
+        columns = column_types(out)
+    except TableError:
+        columns = {}  # not even a table
+    if f"{targets[0]}_mean" not in columns:
+        _raise_other_file(out, "predictions")
+
+
+def _check_replaces_page(out: Path) -> None:
+    """Refuse to replace a file that is not a page."""
+    if not out.exists():
+        return
+    with out.open("rb") as file:
+        if not file.read(100).lstrip().lower().startswith(b"<!doctype html"):
+            _raise_other_file(out, "a page")
 
 
 def _check_out(out: Path, *inputs: Path) -> None:
@@ -283,8 +333,14 @@ def _check_out(out: Path, *inputs: Path) -> None:
         raise TableError(
             f"--out must be another file, got {str(out)!r}, which is an input; choose another name."
         )
-    if out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+    if not out.parent.is_dir():
         raise TableError(
-            f"--out must be a file in a writable directory, got {str(out)!r}; create the directory "
-            f"first: mkdir -p {str(out.parent)!r}."
+            f"--out must be a file in a directory that exists, got {str(out)!r}; create the "
+            f"directory first: mkdir -p {shlex.quote(str(out.parent))}"
+        )
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        got = "which is a directory" if out.is_dir() else "whose directory you may not write to"
+        raise TableError(
+            f"--out must be a file in a directory that you may write to, got {str(out)!r}, {got}; "
+            "choose another."
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import tune as tuning
 from .kinds import KINDS
+from .scores import calibration_text
 
 _KINDS = {"number": "numeric", "boolean": "true or false", "category": "categorical"}
 
@@ -216,7 +217,4 @@ def _score_lines(scores: dict[str, Any]) -> Iterator[str]:
         )
         crps = "CRPS unknown" if target["crps"] is None else f"CRPS {target['crps']:.4g}"
         yield f"  {name}: RMSE {target['rmse']:.4g}, {crps}; {coverages} of the rows"
-        yield (
-            f"  {name}: calibration {target['calibration']} (PIT uniformity p = "
-            f"{target['pit_p_value']:.2g})"
-        )
+        yield f"  {name}: calibration: {calibration_text(scores['rows'], target)}"

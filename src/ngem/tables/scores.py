@@ -1,6 +1,6 @@
 """How good predictions are on rows with known targets: likelihood, CRPS, errors, calibration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,15 @@ from ..metrics import pit_uniformity
 #: Probabilities of the equal-tailed intervals whose coverage is reported.
 COVERAGES = (0.5, 0.9)
 
-#: Report miscalibration if a PIT this far from uniform has a smaller probability than this.
-SIGNIFICANT = 0.05
+#: Fewer rows than this are not judged: they would show the worst faults only.
+LEAST_ROWS = 20
+
+#: Quantiles whose probabilities are off by less than the first do no harm. If they are surely off
+#: by less than the second, calibration is good.
+_HARMLESS, _GOOD = 0.02, 0.05
+
+#: Probability that the true fault lies outside the range that is told.
+_RISK = 0.05
 
 
 class RowScores(NamedTuple):
@@ -78,21 +85,51 @@ def coverage(pit: np.ndarray, level: float) -> float:
 
 
 def calibration(pit: np.ndarray) -> dict[str, Any]:
-    """Return the Kolmogorov-Smirnov test of a uniform PIT, and a verdict in words."""
+    """Return by how much the probabilities of quantiles are off, and a verdict in words.
+
+    The size of the fault is the largest difference between a probability and the fraction of rows
+    below the quantile with that probability: the Kolmogorov-Smirnov distance of the PIT. The range
+    comes from the inequality of Dvoretzky, Kiefer and Wolfowitz, which holds for any number of
+    rows. The verdict depends on the size and its range, not on the p-value: that is tiny for any
+    fault, however small, if there are enough rows.
+    """
     distance, p_value = pit_uniformity(pit)
+    margin = float(np.sqrt(np.log(2 / _RISK) / (2 * len(pit))))
+    low, high = max(0.0, distance - margin), min(1.0, distance + margin)
     return {
         "pit_distance": distance,
+        "pit_distance_range": [low, high],
         "pit_p_value": p_value,
-        "calibration": _verdict(pit, p_value),
+        "calibration": _verdict(pit, low, high),
     }
 
 
-def _verdict(pit: np.ndarray, p_value: float) -> str:
-    if p_value >= SIGNIFICANT:
-        return f"good, as far as {len(pit)} rows can show"
+def _verdict(pit: np.ndarray, low: float, high: float) -> str:
+    if len(pit) < LEAST_ROWS:
+        return "not judged"
+    if low <= _HARMLESS:
+        return "good" if high <= _GOOD else "no clear fault"
     # A uniform PIT has mean 1/2 and variance 1/12. Both deviations are in standard errors.
     mean_shift = (np.mean(pit) - 0.5) * np.sqrt(12 * len(pit))
     excess_variance = (np.mean((pit - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * len(pit))
     if abs(mean_shift) > abs(excess_variance):
-        return "densities too low" if mean_shift > 0 else "densities too high"
-    return "densities too narrow" if excess_variance > 0 else "densities too wide"
+        return "too low" if mean_shift > 0 else "too high"
+    return "too narrow" if excess_variance > 0 else "too wide"
+
+
+def calibration_text(rows: int, result: Mapping[str, Any]) -> str:
+    """Return a verdict as a sentence, with the size of the fault.
+
+    Args:
+        rows: Rows that were judged.
+        result: What `calibration` returned for them.
+    """
+    verdict = result["calibration"]
+    if verdict == "not judged":
+        return f"not judged, because {rows} rows are too few ({LEAST_ROWS} are needed)"
+    low, high = (100 * end for end in result["pit_distance_range"])
+    size = f"{100 * result['pit_distance']:.2g} percentage points"
+    off = f"probabilities of quantiles are off by {size} (between {low:.2g} and {high:.2g})"
+    if verdict == "no clear fault":
+        return f"no fault that {rows:,} rows show clearly; {off}"
+    return f"{'' if verdict == 'good' else 'densities are '}{verdict}; {off}"

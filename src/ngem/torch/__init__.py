@@ -4,7 +4,16 @@ from ._guard import Guard
 from ._head import MixtureDensityHead, RawToMixture
 from ._losses import OBJECTIVES, NGEMLoss, mixture_loss, ngem_loss, nll_loss
 from ._mixture import MixtureParameters, cdf, crps, distribution, quantile, sample
-from ._network import Bins, Encoded, Features, MixtureDensityNetwork, Parallel, dense_network
+from ._network import (
+    Bins,
+    Encoded,
+    Features,
+    MixtureDensityNetwork,
+    MixtureStack,
+    Parallel,
+    dense_network,
+)
+from ._onnx import export_onnx
 from ._schedule import PowerSchedule
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "MixtureDensityHead",
     "MixtureDensityNetwork",
     "MixtureParameters",
+    "MixtureStack",
     "NGEMLoss",
     "Parallel",
     "PowerSchedule",
@@ -24,6 +34,7 @@ __all__ = [
     "crps",
     "dense_network",
     "distribution",
+    "export_onnx",
     "mixture_loss",
     "ngem_loss",
     "nll_loss",

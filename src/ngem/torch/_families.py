@@ -55,6 +55,10 @@ class AbstractGaussian(abc.ABC):
         """Return the standard deviations (..., components) of one-dimensional components."""
 
     @abc.abstractmethod
+    def marginal_scale(self, scale: Tensor) -> Tensor:
+        """Return the standard deviation of each target, (..., components, dim)."""
+
+    @abc.abstractmethod
     def residual(self, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         """Return the standardized residuals z of targets (..., dim)."""
 
@@ -107,6 +111,9 @@ class DiagonalGaussian(AbstractGaussian):
 
     def univariate_scale(self, scale: Tensor) -> Tensor:
         return scale.squeeze(-1)
+
+    def marginal_scale(self, scale: Tensor) -> Tensor:
+        return scale
 
     def residual(self, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         return (mean - y.unsqueeze(-2)).div_(scale)
@@ -166,11 +173,14 @@ class FullGaussian(AbstractGaussian):
         return factor.unsqueeze(-1) * scale  # rows of the factor belong to columns of y
 
     def bound_scale(self, scale: Tensor, largest: Tensor) -> Tensor:
-        shrink = (largest / torch.linalg.vector_norm(scale, dim=-1)).clamp(max=1.0)
+        shrink = (largest / self.marginal_scale(scale)).clamp(max=1.0)
         return shrink.unsqueeze(-1) * scale
 
     def univariate_scale(self, scale: Tensor) -> Tensor:
         return scale.squeeze((-2, -1))
+
+    def marginal_scale(self, scale: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(scale, dim=-1)
 
     def residual(self, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         residual = (mean - y.unsqueeze(-2)).unsqueeze(-1)

@@ -193,8 +193,38 @@ class MixtureDensityNetwork(nn.Module):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the conditional mean, (rows, dim)."""
-        logits, mean, _ = self(x)
-        return (torch.softmax(logits, -1).unsqueeze(-1) * mean).sum(-2)
+        return _mean(self(x))
+
+
+class MixtureStack(nn.Module):
+    """Several trained modules as one: the weighted average of their mixtures.
+
+    Args:
+        parts: Modules for the same features and targets.
+        weights: The weight of each.
+    """
+
+    log_weights: Tensor
+
+    def __init__(self, parts: Sequence[MixtureDensityNetwork], weights: np.ndarray) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.register_buffer("log_weights", torch.from_numpy(np.log(np.array(weights, np.float64))))
+        self.target_location, self.target_scale = parts[0].target_location, parts[0].target_scale
+
+    def forward(self, x: Tensor) -> MixtureParameters:
+        """Return logits, means and scales of each row, in the dtype of x."""
+        mixtures = [part(x) for part in self.parts]
+        logits = [
+            mixture.logits.log_softmax(-1) + weight.to(x.dtype)
+            for mixture, weight in zip(mixtures, self.log_weights.unbind(), strict=True)
+        ]
+        means, scales = ([part[index] for part in mixtures] for index in (1, 2))
+        return MixtureParameters(torch.cat(logits, 1), torch.cat(means, 1), torch.cat(scales, 1))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the conditional mean, (rows, dim)."""
+        return _mean(self(x))
 
 
 def average(members: MixtureParameters) -> MixtureParameters:
@@ -225,6 +255,10 @@ def dense_network(layers: Sequence[Layer], activation: str, dropout: float) -> n
         if dropout > 0:
             parts.append(nn.Dropout(dropout))
     return nn.Sequential(*parts)
+
+
+def _mean(mixture: MixtureParameters) -> Tensor:
+    return (torch.softmax(mixture.logits, -1).unsqueeze(-1) * mixture.mean).sum(-2)
 
 
 def _parameter(array: np.ndarray) -> nn.Parameter:

@@ -109,9 +109,8 @@ def _target(
         "sliders": density_sliders(model, rows, schema, importance, target),
         "intervals": pictures.intervals(name, quantiles, rows.y[shown, target]),
         "uncertainty": _uncertainty(model, rows.x[shown], name, target, quantiles[:, 1]),
-        "verdict": result["calibration"],
-        "p_value": f"{result['pit_p_value']:.2g}",
-        "is_miscalibrated": result["pit_p_value"] < table_scores.SIGNIFICANT,
+        "verdict": table_scores.calibration_text(len(pit), result),
+        "is_miscalibrated": result["calibration"].startswith("too"),
         "calibration": pictures.calibration(name, pit),
     }
 
