@@ -84,6 +84,13 @@ FAMILIES = {
 }
 
 
+def families_but_slow(*fast) -> pytest.MarkDecorator:
+    """Return all families, for code that treats them alike: every change runs the fast ones."""
+    marks = {name: [] if name in fast else pytest.mark.slow for name in FAMILIES}
+    cases = [pytest.param(case, marks=marks[name], id=name) for name, case in FAMILIES.items()]
+    return pytest.mark.parametrize("case", cases)
+
+
 def random_raw(family: AbstractFamily, dim: int, key, shape=(), dtype=jnp.float64) -> jax.Array:
     """Return raw outputs with leading axes `shape`."""
     return 0.7 * standard_normal(key, (*shape, family.num_raw(dim)), dtype)

@@ -12,7 +12,7 @@ from ngem.geometry import LOGITS_RULES, CompleteDataFisher, raw_fisher_diagonal
 from ngem.mixture import Mixture
 from ngem.objectives import DERIVED
 
-from .cases import FAMILIES, random_mixture, random_raw, standard_normal
+from .cases import families_but_slow, random_mixture, random_raw, standard_normal
 
 KEY = jax.random.key(3)
 
@@ -87,7 +87,7 @@ def test_rules_are_the_formulas_of_the_paper():
         np.testing.assert_allclose(rule(logits, -jnp.asarray(resp)), expected[name], rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@families_but_slow("full", "laplace")
 def test_complete_data_fisher_is_block_diagonal(case):
     """Proposition 4, in raw outputs: blocks weight_k F_k and F_pi, zero elsewhere.
 

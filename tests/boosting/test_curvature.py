@@ -11,6 +11,7 @@ from ngem.boosting import Curvature, Outputs, newton
 from ngem.families import DiagonalGaussian
 
 from ..cases import FAMILIES as CASES
+from ..cases import slow_but
 
 N_COMPONENTS, DIM, ROWS = 3, 2, 5
 
@@ -71,7 +72,7 @@ def test_gradient_is_that_of_the_plain_definition(name):
     np.testing.assert_allclose(grad, expected.T, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize("damping", [0.0, 0.1])
+@pytest.mark.parametrize("damping", slow_but([0.0, 0.1], 0.1))
 @pytest.mark.parametrize("kind", ["fisher", "em"])
 def test_curvature_is_the_complete_data_fisher_information(name, kind, damping):
     """E[score score^T] of log(weight_z f_z(y)) over the component z and then over y."""
@@ -87,6 +88,7 @@ def test_curvature_is_the_complete_data_fisher_information(name, kind, damping):
         np.testing.assert_allclose(found[:, row], [*own, *rest.ravel()], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", slow_but(DENSITIES, "logistic"))
 def test_hessian_is_the_second_derivative_clipped(name):
     raw, y = rows()
     found = row_newton(outputs_of(name), Curvature("hessian"), jnp.asarray(raw), jnp.asarray(y))[2]

@@ -1,5 +1,7 @@
 """The guard of trained networks, against refits one row at a time and against scipy."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special
@@ -10,7 +12,7 @@ from ngem.families import DiagonalGaussian
 from ngem.nn import WIDTHS
 
 from .. import oracles
-from ..cases import FAMILIES
+from ..cases import FAMILIES, families_but_slow, slow_but
 
 PENALTIES = [10.0**power for power in range(-3, 5)]
 
@@ -45,7 +47,7 @@ def best_linear(rows):
     return min(errors.items(), key=lambda pair: (rows.counts @ pair[1] ** 2).sum())
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weighted", slow_but([False, True], True))
 @pytest.mark.parametrize("shape", [(40, 3, 2), (40, 3, 1), (12, 20, 2)], ids=str)
 def test_the_linear_model_is_the_best_on_rows_left_out(shape, weighted):
     rows, log_density = random_rows(*shape, weighted=weighted)
@@ -74,8 +76,7 @@ def test_wide_densities_and_bounds_come_from_the_targets():
 # Weights do not meet the family, so those of one family are enough for every change.
 @pytest.mark.parametrize(
     ("name", "weighted"),
-    [(name, False) for name in FAMILIES]
-    + [pytest.param(name, True, marks=[pytest.mark.slow] * (name != "full")) for name in FAMILIES],
+    slow_but([*itertools.product(FAMILIES, (False, True))], ("full", True), ("laplace", False)),
 )
 def test_a_training_row_is_judged_by_densities_without_it(name, weighted):
     """Networks as given, the linear model and the mean of the targets without the row."""
@@ -169,7 +170,7 @@ def test_without_held_out_rows_the_networks_keep_most_of_the_weight():
     assert np.isnan(result.networks)
 
 
-@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@families_but_slow("full")
 @pytest.mark.parametrize(
     "change",
     ["nothing", "five rows", "two rows", "constant targets", "constant feature", "far away"],

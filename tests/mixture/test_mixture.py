@@ -13,7 +13,7 @@ from ngem.mixture import Mixture
 from ngem.mixture.blocks import over_blocks
 
 from .. import oracles
-from ..cases import FAMILIES, random_mixture, slow_but
+from ..cases import families_but_slow, random_mixture, slow_but
 
 KEY = jax.random.key(21)
 
@@ -40,7 +40,7 @@ def row(truth, n):
     return oracles.gaussian_mixture_1d(*(part[n] for part in truth))
 
 
-@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@families_but_slow("full", "logistic")
 def test_log_prob_and_responsibilities_equal_scipys(case):
     mixture = random_mixture(case.family, KEY, batch=(6,), comp=3, dim=case.dim)
     y = np.asarray(mixture.sample(KEY))
@@ -68,7 +68,7 @@ def test_weights_survive_far_from_every_component():
     np.testing.assert_allclose(mixture.responsibilities(far), [0.7, 0.2, 0.1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@families_but_slow("full", "laplace")
 def test_moments_are_those_of_samples(case):
     mixture = random_mixture(case.family, KEY, batch=(2,), comp=3, dim=2)
     draws = np.asarray(mixture.sample(KEY, (100_000,)))
@@ -90,7 +90,7 @@ def test_samples_follow_the_distribution():
         assert stats.kstest(draws[:, n], row(truth, n)[1]).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES)
+@families_but_slow("full")
 def test_marginals_are_the_distribution_of_the_columns(case):
     mixture = random_mixture(case.family, KEY, comp=3, dim=3)
     draws = np.asarray(mixture.sample(KEY, (20_000,)))
@@ -125,7 +125,7 @@ def test_cdf_equals_scipys():
     np.testing.assert_allclose(mixture.cdf(jnp.asarray(y)[:, None]), expected, atol=1e-14)
 
 
-@pytest.mark.parametrize("comp", slow_but([1, 4, 20], 1, 20))
+@pytest.mark.parametrize("comp", slow_but([1, 4, 20], 20))
 def test_quantile_inverts_the_cdf(comp):
     """Correct to 1e-6 in probability wherever floats can tell, by scipy's distribution function."""
     mixture, truth = rows_mixture(1500, comp)
@@ -179,13 +179,13 @@ def test_quantiles_of_many_levels_are_those_of_one_at_a_time(monkeypatch):
 def test_quantiles_are_differentiable():
     mixture, truth = rows_mixture(3)
     pdf, _ = row(truth, 0)
-    first = jax.tree.map(lambda leaf: leaf[0], mixture)
-    slope = jax.grad(lambda q: first.quantile(q))(jnp.array(0.3))
-    assert slope == pytest.approx(1 / pdf(float(first.quantile(0.3))), rel=1e-8)
+    first = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[0]), mixture)
+    ask = jax.jit(jax.value_and_grad(Mixture.quantile, argnums=(0, 1)))
+    x, (gradient, slope) = ask(first, jnp.array(0.3))
+    assert slope == pytest.approx(1 / pdf(float(x)), rel=1e-8)
     # dx/dmean_k = responsibility of component k at x, since the cdf moves by its share.
-    gradient = jax.grad(lambda m: m.quantile(0.3))(first).components.mean[:, 0]
-    x = first.quantile(0.3)[None]
-    np.testing.assert_allclose(gradient, first.responsibilities(x), rtol=1e-7, atol=1e-12)
+    resp = first.responsibilities(x[None])
+    np.testing.assert_allclose(gradient.components.mean[:, 0], resp, rtol=1e-7, atol=1e-12)
 
 
 @pytest.mark.parametrize("comp", [1, 4, 20])
@@ -256,6 +256,7 @@ def brute_modes(weights, mean, scale):
     return grid[1:-1][inner], height[1:-1][inner], spacing
 
 
+@pytest.mark.slow  # `test_univariate.py` finds the modes of many rows in every change
 def test_modes_equal_brute_force():
     mixture, truth = rows_mixture(400, 4, seed=3)
     found = np.asarray(jax.jit(lambda m: m.modes())(mixture))
@@ -352,31 +353,59 @@ def test_a_two_bump_density_has_two_intervals_in_single_precision():
         mixture.interval(1.1)
 
 
-def test_logistic_mixtures_have_all_but_the_crps():
+def logistic_cdf(mixture, x):
+    """Return scipy's distribution function of each row, at points (row, point)."""
+    weights, mean, scale = map(np.asarray, (mixture.weights, *mixture.components))
+    below = stats.logistic.cdf(x[..., None], mean[:, None, :, 0], scale[:, None, :, 0])
+    return np.sum(weights[:, None] * below, axis=-1)
+
+
+@pytest.mark.slow  # every change finds modes and regions of logistic rows in `test_univariate.py`
+def test_logistic_mixtures_have_modes_and_regions():
     mixture = random_mixture(Logistic(), KEY, batch=(3,), comp=2, dim=1)
-    ask = jax.jit(lambda m: (m.quantile(0.2), m.interval(0.9), m.modes()))
-    x, region, modes = ask(mixture)
-    np.testing.assert_allclose(mixture.cdf(x[:, None]), 0.2, atol=1e-10)
+    region, modes = map(np.asarray, jax.jit(lambda m: (m.interval(0.9), m.modes()))(mixture))
     assert region.shape == (3, 2, 2)
     assert np.all(np.isfinite(modes[:, 0]))
+    below = logistic_cdf(mixture, region.reshape(3, 4)).reshape(region.shape)
+    np.testing.assert_allclose(np.nansum(np.diff(below), axis=(1, 2)), 0.9, atol=1e-8)
+
+
+def test_logistic_mixtures_have_quantiles_and_no_crps():
+    mixture = random_mixture(Logistic(), KEY, batch=(3,), comp=2, dim=1)
+    x = mixture.quantile(0.2)
+    np.testing.assert_allclose(logistic_cdf(mixture, np.asarray(x)[:, None]), 0.2, atol=1e-10)
     with pytest.raises(NotImplementedError, match=r"crps needs a closed form.*mixture\.sample"):
         mixture.crps(x[:, None])
 
 
-def test_laplace_mixtures_have_sharp_modes_regions_and_a_crps():
-    """Against scipy's density, where components have kinks; one mode is at each distant center."""
+def laplace_mixture():
+    """Return a mixture whose components have kinks, and scipy's density and distribution."""
     weights, mean, scale = np.array([0.7, 0.3]), np.array([-2.0, 3.0]), np.array([0.5, 1.2])
     mixture = Mixture(jnp.log(weights), LocationScale(mean[:, None], scale[:, None]), Laplace())
     components = stats.laplace(mean, scale)
-    cdf = lambda x: float(np.sum(weights * components.cdf(x)))  # noqa: E731
-    modes, region = map(np.asarray, jax.jit(lambda m: (m.modes(), m.interval(0.8)))(mixture))
-    np.testing.assert_allclose(modes, mean, atol=1e-6)
+    pdf, cdf = (
+        lambda x, f=f: np.sum(weights * f(np.asarray(x)[..., None]), axis=-1)
+        for f in (components.pdf, components.cdf)
+    )
+    return mixture, pdf, cdf
+
+
+@pytest.mark.slow  # every change finds the modes, where the kinks matter, and Gaussian regions
+def test_laplace_mixtures_have_regions():
+    mixture, pdf, cdf = laplace_mixture()
+    region = np.asarray(mixture.interval(0.8))
     region = region[~np.isnan(region[:, 0])]
     mass = sum(cdf(high) - cdf(low) for low, high in region)
     assert mass == pytest.approx(0.8, abs=1e-6)
-    heights = np.sum(weights * components.pdf(region.ravel()[:, None]), axis=-1)
+    heights = pdf(region.ravel())
     np.testing.assert_allclose(heights, heights[0], rtol=1e-5)
     assert mixture.region_mass(jnp.asarray(region[0, :1])) == pytest.approx(0.8, abs=1e-5)
+
+
+def test_laplace_mixtures_have_sharp_modes_and_a_crps():
+    """Against scipy's density; one mode is at each distant center."""
+    mixture, _, cdf = laplace_mixture()
+    np.testing.assert_allclose(jax.jit(Mixture.modes)(mixture), [-2, 3], atol=1e-6)
     y = 0.4
     square = lambda x, above: (cdf(x) - above) ** 2  # noqa: E731
     below, _ = integrate.quad(square, -60, y, args=(0,), points=[-2.0], limit=200)

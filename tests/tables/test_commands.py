@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from ngem import MDNRegressor, MixtureBoostingRegressor, _files, plotting
 from ngem.cli import app
-from ngem.estimator import portfolio
+from ngem.estimator import members, portfolio
 from ngem.tables import commands, formats
 from ngem.tables.report import page
 from ngem.tables.spaces import SPACES
@@ -74,6 +74,12 @@ def _here(tmp_path_factory):
         result = succeed("fit", here / "train.csv", *LEARN, "--out", here / "model.ngem")
     (here / "printed.txt").write_text(result.stdout)
     return here
+
+
+@pytest.fixture(autouse=True)
+def _no_choice_of_dropout(monkeypatch):
+    """Each dropout needs a program of its own; `test_members.py` has the choice."""
+    monkeypatch.setattr(members, "_DROPOUTS", (0.0,))
 
 
 @pytest.fixture

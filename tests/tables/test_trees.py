@@ -134,6 +134,7 @@ def test_predictions_are_those_of_python(here, tmp_path):
     assert predicted["place"][0] == "nowhere"
 
 
+@pytest.mark.slow  # `test_predictions.py` checks the same of columns without a compiled region
 def test_regions_have_as_many_pieces_as_a_member_has_components(here):
     command = ("predict", here / "model.ngem", here / "test.csv", "--quantiles", "")
     printed = succeed(*command, "--interval", "0.8", "--kind", "hdr").stdout
