@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .. import _errors
 from ..mixture import Mixture
 from .prediction import Model
-from .preprocessing import Table, check_numeric
+from .preprocessing import Table, check_numeric, check_units
 
 _FLOATS = (np.float64, np.float32)
 
@@ -239,6 +239,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         _check_finite(f"{name}y", targets)
         columns = targets[:, None] if targets.ndim == 1 else targets
         _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
+        if reset:
+            check_units(columns)
         table = Table(x, columns)
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)
