@@ -1,10 +1,11 @@
-"""Slow and obvious accounts of what the library computes, from numpy, scipy and autodiff only."""
+"""Slow and obvious accounts of what the library computes; scipy, scoringrules and autodiff only."""
 
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scoringrules
 from scipy import special, stats
 
 from ngem._defaults import CLIP_MARGIN, HALF_TRUST
@@ -117,3 +118,25 @@ def clipped(guard, x):
     nearest = np.minimum(np.maximum(x, guard["low"]), guard["high"])
     margin = CLIP_MARGIN * guard["unit"]
     return nearest + margin * np.tanh((x - nearest) / margin)
+
+
+def far_and_faint(n_rows=400, seed=0):
+    """Return float32 logits, means, scales and targets: one component near, two far and faint.
+
+    The two halves of a CRPS, E|Y - y| and E|Y - Y'| / 2, then agree in all digits of float32.
+    """
+    rng = np.random.default_rng(seed)
+    logits = np.log(np.c_[np.ones(n_rows), 10 ** rng.uniform(-6, -2, (n_rows, 2))])
+    far = rng.choice([-1, 1], (n_rows, 2)) * 10 ** rng.uniform(8, 12, (n_rows, 2))
+    mean = np.c_[rng.normal(size=n_rows), far]
+    scale = np.c_[np.full(n_rows, 0.1), 10 ** rng.uniform(-3, 8, (n_rows, 2))]
+    y = mean[:, 0] + 0.1 * rng.normal(size=n_rows)
+    return tuple(part.astype(np.float32) for part in (logits, mean, scale, y))
+
+
+def crps_of(logits, mean, scale, y):
+    """Return the CRPS of Gaussian mixtures in double precision, by scoringrules."""
+    logits, mean, scale, y = (np.asarray(part, np.float64) for part in (logits, mean, scale, y))
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return scoringrules.crps_mixnorm(y, mean, scale, weights)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from ngem.estimator.preprocessing import (
     Table,
     check_numeric,
+    check_units,
     fit_inputs,
     fit_scaling,
     no_scaling,
@@ -47,11 +48,44 @@ def test_units_change_nothing(unit):
     )
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -1e9, 1e200])
-def test_a_constant_column_has_scale_one(value):
-    scaling = fit_scaling(np.full((77, 1), value))
-    assert scaling.scale == [1.0]
-    np.testing.assert_allclose(scaling.location, value)
+@pytest.mark.parametrize("weights", [None, WEIGHTS[:77]])
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e9, 1e20 / 3, -1e200 / 7, 1e308, -1.79e308, 5e-324])
+def test_a_constant_column_becomes_zero(value, weights):
+    column = np.full((77, 1), value)
+    scaling = fit_scaling(column, weights)
+    np.testing.assert_array_equal(scaling.location, value)
+    np.testing.assert_array_equal(scaling.forward(column), 0.0)
+    assert np.isfinite(scaling.scale).all()
+    assert scaling.scale == [1.0] or abs(value) > 1e12
+    assert fit_inputs(column).fill == value
+
+
+def test_a_column_that_varies_by_rounding_becomes_nearly_zero():
+    value = 1e20 / 3
+    column = np.where(np.arange(77) % 2, value, np.nextafter(value, np.inf))[:, None]
+    assert np.ptp(column) > 1000
+    assert np.abs(fit_scaling(column).forward(column)).max() < 1e-2
+
+
+def test_columns_of_any_scale_are_standardized():
+    """Against scikit-learn's scaler in a scale where that one does not overflow."""
+    units = np.array([1e300, 1e-300, 1.0])
+    expected = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(fit_scaling(X * units).forward(X * units), expected, atol=1e-5)
+
+
+def test_values_whose_distance_is_no_double_are_standardized():
+    column = np.where(np.arange(100) < 10, 1.7e308, -1.7e308)[:, None]
+    expected = StandardScaler().fit_transform(column / 1e308)
+    np.testing.assert_allclose(fit_scaling(column).forward(column), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [[1e308, 1e308], [-1e305, 1e305], [1e-308, 2e-308]])
+def test_targets_of_impossible_units_are_refused_with_their_column(values):
+    y = np.column_stack([[1.0, 2.0], values])
+    with pytest.raises(ValueError, match="in column 1; choose another unit for that column"):
+        check_units(y)
+    check_units(np.column_stack([[1e299, -1e299], [1e-299, -1e-299], [0.0, 0.0]]))
 
 
 def test_extreme_values_stay_finite():

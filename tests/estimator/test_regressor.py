@@ -5,6 +5,7 @@ fits share a few shapes, so that little is compiled twice.
 """
 
 import copy
+import dataclasses
 import functools
 import os
 import pickle
@@ -31,6 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ngem import MDNRegressor
 from ngem.estimator import parameters, prediction
+from ngem.estimator.preprocessing import Scaling
 from ngem.objectives import NGEM, NLL
 from ngem.training import FitError
 from ngem.training.callbacks import TensorBoardLogger
@@ -860,3 +862,12 @@ def test_it_works_with_the_settings_that_users_have():
         env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_units_of_targets_that_doubles_cannot_hold_are_named(one):
+    x, y = branches()
+    with pytest.raises(ValueError, match=r"got 1e\+308 to 1e\+308 in column 1; choose another"):
+        tiny().fit(x, np.column_stack([y, np.full_like(y, 1e308)]))
+    huge = dataclasses.replace(one.model_, targets=Scaling(np.zeros(1), np.array([1e200])))
+    with pytest.raises(ValueError, match=r"scale 1e\+200 in column 0, whose square is none"):
+        huge.uncertainty(x, 10, jax.random.key(0))

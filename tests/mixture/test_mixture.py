@@ -198,6 +198,27 @@ def test_crps_equals_scoringrules(comp):
     )
 
 
+def test_crps_is_never_negative_where_faint_components_are_far_away():
+    """In single precision, where the difference of two expectations is rounding alone."""
+    logits, mean, scale, y = oracles.far_and_faint()
+    found = ngem.gaussian_mixture(logits, mean[..., None], scale[..., None]).crps(y)
+    assert found.dtype == jnp.float32
+    assert np.all(found >= 0)
+    np.testing.assert_allclose(found, oracles.crps_of(logits, mean, scale, y), rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), FullGaussian(), Laplace()])
+def test_crps_of_huge_and_tiny_scales_is_finite(family):
+    """It is in the units of y, whatever they are: squares and cubes of them must not overflow."""
+    mixture = random_mixture(family, KEY, batch=(5,), comp=3, dim=1)
+    mixture = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), mixture)
+    y = jnp.zeros(5, jnp.float32)
+    for unit in (1e-30, 1e30):
+        components = jax.tree.map(lambda leaf, unit=unit: leaf * unit, mixture.components)
+        scaled = Mixture(mixture.logits, components, family)
+        np.testing.assert_allclose(scaled.crps(y) / unit, mixture.crps(y), rtol=1e-4)
+
+
 def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
     mixture, _ = rows_mixture(n_rows=50)
     y = jax.random.normal(KEY, (50, 1))

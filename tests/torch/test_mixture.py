@@ -7,6 +7,7 @@ from scipy import optimize, stats
 
 import ngem
 
+from .. import oracles
 from .common import mixture as functions
 from .common import ours, torch
 
@@ -124,6 +125,14 @@ def test_crps_is_that_of_scoringrules(seed):
         torch.softmax(logits, -1).numpy(),
     )
     np.testing.assert_allclose(ours.crps(logits, mean, scale, y), expected, rtol=1e-10)
+
+
+def test_crps_is_never_negative_where_faint_components_are_far_away():
+    parts = oracles.far_and_faint()
+    logits, mean, scale, y = map(torch.tensor, parts)
+    found = ours.crps(logits, mean[..., None], scale[..., None], y)
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found, oracles.crps_of(*parts), rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])

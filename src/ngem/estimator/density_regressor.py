@@ -18,7 +18,7 @@ from .. import _errors
 from ..mixture import Mixture
 from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
-from .preprocessing import Table, check_numeric
+from .preprocessing import Table, check_numeric, check_units
 
 _FLOATS = (np.float64, np.float32)
 
@@ -252,6 +252,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         else:
             _check_finite(f"{name}y", targets, allow_nan=columns.shape[1] > 1)
             values, ends = read_missing(columns, name)
+        if reset:
+            check_units(values)
         table = Table(x, values, None, ends)
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)

@@ -227,13 +227,20 @@ class Model(Generic[Network, Inputs]):
 
         Those of the model are what members disagree about.
         """
-        scale = self.targets.scale
+        with np.errstate(over="ignore", under="ignore"):
+            squared = self.targets.scale**2
+        if not np.all((squared > 0) & np.isfinite(squared)):
+            column = int(np.argmin((squared > 0) & np.isfinite(squared)))
+            raise ValueError(
+                f"variances must be doubles, got targets of scale {self.targets.scale[column]:g} "
+                f"in column {column}, whose square is none; choose another unit for that column."
+            )
 
         def to_user(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
             noise, model, entropies = (leaf.astype(np.float64) for leaf in part)
             return (
-                noise * scale**2,
-                model * scale**2,
+                noise * squared,
+                model * squared,
                 entropies + np.array([self.targets.log_volume, 0.0]),
             )
 

@@ -21,6 +21,10 @@ _FAR = 1e4
 _REPEATS, _COARSE = 5, 0.01
 
 
+#: Targets at most; 1 / this is the least difference. Predictions reach further than targets do.
+_LARGEST_TARGET = 1e300
+
+
 class Table(NamedTuple):
     """Rows in the user's units, or in those of a network.
 
@@ -78,8 +82,12 @@ class Scaling(NamedTuple):
         """Return (values - location) / scale in single precision, clipped to ±1e12."""
         # Clip, so that the network's outputs stay finite for extreme values.
         limit = 1e12
+        values = np.asarray(values, np.float64)
         with np.errstate(over="ignore"):
             scaled = (values - self.location) / self.scale
+            # Two values near the largest double may be further apart than that. Halves are exact.
+            halved = (values / 2 - self.location / 2) / (self.scale / 2)
+        scaled = np.where(np.isfinite(scaled), scaled, halved)
         return np.clip(scaled, -limit, limit).astype(np.float32)
 
     def forward_ends(self, ends: Float[np.ndarray, "batch twice"]) -> np.ndarray:
@@ -191,21 +199,48 @@ def _is_numeric(column: Any) -> bool:
 
 def _median(column: np.ndarray) -> float:
     """Return the median of the values that are not missing; 0 if all are missing."""
-    known = column[~np.isnan(column)]
-    return float(np.median(known)) if len(known) else 0.0
+    known = column[~np.isnan(column)].astype(np.float64)
+    if not len(known):
+        return 0.0
+    # Halves, so that the sum of the two middle values does not overflow.
+    half = 0.5 if np.max(np.abs(known)) > 1e300 else 1.0
+    return float(np.median(half * known)) / half
 
 
 def _moments(column: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the mean and the standard deviation of a column; 1 for the latter if it is constant.
+    """Return the mean and the standard deviation of a column.
 
-    Weights must sum to 1. scikit-learn's `StandardScaler` overflows for values such as 1e200.
+    Weights must sum to 1. scikit-learn's `StandardScaler` overflows for values such as 1e200. A
+    constant column has its value as mean, and a deviation that is 1, or large beside rounding.
     """
     column = column.astype(np.float64)
+    low, high = float(np.min(column)), float(np.max(column))
+    if low == high:
+        return low, _beside_rounding(low)
     # Divide by the largest value, so that squares neither overflow nor underflow.
-    unit = float(np.max(np.abs(column))) or 1.0
+    unit = max(abs(low), abs(high))
     column = column / unit
-    mean = float(weights @ column)
+    # Rounding could put the mean of equal values beside them, and that of huge ones at infinity.
+    mean = float(np.clip(weights @ column, np.min(column), np.max(column)))
     std = float(np.sqrt(weights @ (column - mean) ** 2))
     # A constant column may have a standard deviation of a few rounding errors of its mean.
     varies = std > 10 * np.finfo(np.float64).eps * abs(mean)
-    return mean * unit, (std * unit if varies else 0.0) or 1.0
+    location = mean * unit
+    return location, std * unit if varies else _beside_rounding(location)
+
+
+def _beside_rounding(value: float) -> float:
+    """Return 1, or for huge values a number beside which their rounding errors are small."""
+    return max(1.0, min(1e3 * float(np.spacing(abs(value))), float(np.finfo(np.float64).max)))
+
+
+def check_units(y: Float[np.ndarray, "batch dim"]) -> None:
+    """Refuse targets so large or so small that predictions in their units would be no doubles."""
+    for index, column in enumerate(y.T):
+        largest, range_ = float(np.max(np.abs(column))), float(np.ptp(column / 2))
+        if largest > _LARGEST_TARGET or 0 < range_ < 1 / _LARGEST_TARGET:
+            raise ValueError(
+                f"y must hold targets of at most {_LARGEST_TARGET:g} that differ by at least "
+                f"{1 / _LARGEST_TARGET:g}, got {np.min(column):g} to {np.max(column):g} in column "
+                f"{index}; choose another unit for that column."
+            )

@@ -90,5 +90,5 @@ class DiagonalGaussian(AbstractLocationScale):
     def mean_distance_between(
         self, params: LocationScale, other: LocationScale
     ) -> Float[Array, ""]:
-        scale = jnp.sqrt(params.scale[0] ** 2 + other.scale[0] ** 2)
+        scale = jnp.hypot(params.scale[0], other.scale[0])
         return gaussian_mean_distance(params.mean[0] - other.mean[0], scale)

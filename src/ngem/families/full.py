@@ -124,7 +124,7 @@ class FullGaussian(AbstractFamily):
         return gaussian_mean_distance(y - params.mean[0], params.scale[0, 0])
 
     def mean_distance_between(self, params: MeanCholesky, other: MeanCholesky) -> Float[Array, ""]:
-        scale = jnp.sqrt(params.scale[0, 0] ** 2 + other.scale[0, 0] ** 2)
+        scale = jnp.hypot(params.scale[0, 0], other.scale[0, 0])
         return gaussian_mean_distance(params.mean[0] - other.mean[0], scale)
 
     def scales(self, params: MeanCholesky) -> Float[Array, " dim"]:

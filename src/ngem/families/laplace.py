@@ -66,13 +66,15 @@ class Laplace(AbstractLocationScale):
 
         Y - Y' has the density (a^2 L_a - b^2 L_b) / (a^2 - b^2), L_s that of Laplace(0, s).
         """
-        distance = jnp.abs(params.mean[0] - other.mean[0])
-        a, b = params.scale[0], other.scale[0]
-        near = jnp.abs(a - b) < _CLOSE * jnp.maximum(a, b)
+        # In units of the larger scale, so that cubes neither overflow nor underflow.
+        unit = jnp.maximum(params.scale[0], other.scale[0])
+        distance = jnp.abs(params.mean[0] - other.mean[0]) / unit
+        a, b = params.scale[0] / unit, other.scale[0] / unit
+        near = jnp.abs(a - b) < _CLOSE
         gap = jnp.where(near, 1.0, a - b)
         apart = (_cubic(distance, a) - _cubic(distance, b)) / gap
         ratio = jnp.where(near, _mean_slope(distance, a, b), apart)
-        return distance + ratio / (a + b)
+        return unit * (distance + ratio / (a + b))
 
 
 def _cubic(distance: Float[Array, ""], scale: Float[Array, ""]) -> Float[Array, ""]:

@@ -261,26 +261,36 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
-        error = self._average(lambda params, y: self.family.mean_distance(params, y[0]))(y)
-        return error - jnp.broadcast_to(self._half_mean_difference(), error.shape)
+        """Return sum_ij weight_i weight_j g_ij, with g_ij the mean of two distances to y.
 
-    def _half_mean_difference(self) -> Float[Array, "*batch"]:
-        """Return E|Y - Y'| / 2 of each row, for independent draws Y and Y'."""
+        g_ij = (E|Y_i - y| + E|Y_j - y| - E|Y_i - Y_j|) / 2 is the mean of the smaller distance
+        where both draws lie on one side of y, and of 0 elsewhere. So it lies between 0 and both
+        distances. To sum up E|Y - y| and E|Y - Y'| first would lose everything to rounding where a
+        faint component is far away: even the sign.
+        """
         weights, components = self._components_first()
+        batch, rows = self.batch_shape, y.shape[:-1]
+        to_target = map_rows(lambda params, y: self.family.mean_distance(params, y[0]), rows)
+        between = map_rows(self.family.mean_distance_between, batch)
+        distances = jax.lax.map(
+            lambda params: to_target(broadcast_rows(params, batch, rows), y), components
+        )
         first, second = np.triu_indices(self.n_components)
-        dtype = jnp.result_type(*jax.tree.leaves(components))
-        times = jnp.asarray(np.where(first == second, 0.5, 1.0), dtype)
-        distance = map_rows(self.family.mean_distance_between, self.batch_shape)
+        times = jnp.asarray(np.where(first == second, 1.0, 2.0), distances.dtype)
 
         def add_pair(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
             times, i, j = pair
-            both = (jax.tree.map(lambda leaf, k=k: leaf[k], components) for k in (i, j))
-            return total + times * weights[i] * weights[j] * distance(*both), None
+            one, other = distances[i], distances[j]
+            params = (jax.tree.map(lambda leaf, k=k: leaf[k], components) for k in (i, j))
+            apart, weight = broadcast_rows((between(*params), weights[i] * weights[j]), batch, rows)
+            # Halves are exact, and do not overflow.
+            mean = 0.5 * one + (0.5 * other - 0.5 * apart)
+            mean = jnp.clip(mean, 0, jnp.minimum(one, other))
+            return total + times * weight * mean, None
 
         # Each pair of components once, and one at a time: never K x K numbers per row.
-        zero = jnp.zeros(self.batch_shape, dtype)
         pairs = (times, jnp.asarray(first), jnp.asarray(second))
-        return jax.lax.scan(add_pair, zero, pairs)[0]
+        return jax.lax.scan(add_pair, jnp.zeros_like(distances[0]), pairs)[0]
 
     def modes(self) -> Float[Array, "*batch comp"]:
         """Return where each row's density peaks, highest first, NaN where there are no more.

@@ -132,14 +132,17 @@ def crps(logits: Tensor, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
     """
     weights, location, std = _univariate("crps", logits, mean, scale)
     y = _checks.shape_targets(mean, *_checks.as_floats(y=y))
-    error = (weights * _mean_distance(y - location, std)).sum(-1)
-    dispersion = torch.zeros_like(weights[..., 0])  # E|Y - Y'|
+    distance = _mean_distance(y - location, std)
+    score = torch.zeros_like(distance[..., 0])
+    # sum_ij weight_i weight_j g_ij, where g_ij lies between 0 and both distances: see ngem.Mixture.
     # One component against all others at a time, so that no row needs K x K numbers.
     for index in range(weights.shape[-1]):
         one = slice(index, index + 1)
         pair = _mean_distance(location - location[..., one], torch.hypot(std, std[..., one]))
-        dispersion = dispersion + (weights[..., one] * weights * pair).sum(-1)
-    return error - 0.5 * dispersion
+        mean = 0.5 * distance[..., one] + (0.5 * distance - 0.5 * pair)
+        mean = mean.clamp(min=0).minimum(distance).minimum(distance[..., one])
+        score = score + (weights[..., one] * weights * mean).sum(-1)
+    return score
 
 
 def _read(logits: Tensor, mean: Tensor, scale: Tensor) -> list[Tensor]:
