@@ -26,6 +26,7 @@ def test_ours_and_scipy_agree_in_both_precisions(question, single):
     np.testing.assert_allclose(answer(mixture, y), expected, rtol=single)
 
 
+@pytest.mark.slow  # a long program; `test_mixture.py` checks our regions in every change
 def test_regions_agree_with_scipys():
     answer, mixture, y = predictions.ours("region", ROWS, COMPONENTS)
     for found, expected in zip(answer(mixture, y), by_scipy("region"), strict=True):

@@ -101,6 +101,7 @@ def test_a_library_that_is_not_installed_is_named_and_tried_again(data_dir, tmp_
     assert not Results(path, settings={}, budget="smoke").has(unit)
 
 
+@pytest.mark.slow  # importing some of them takes seconds
 @pytest.mark.parametrize("library", list(DENSITIES))
 def test_peers_learn_where_targets_are(library):
     packages, fit = DENSITIES[library]

@@ -70,6 +70,14 @@ def run(plan=None, *, seed=0, data=None, net=None, **settings):
     )
 
 
+jitted_loss = eqx.filter_jit(stopping_loss)
+
+
+@eqx.filter_jit
+def row_log_prob(net, data):
+    return apply(net, data.x).log_prob(data.y)
+
+
 def leaves(result):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(result.network, eqx.is_array))]
 
@@ -93,7 +101,7 @@ def test_an_optax_transformation_is_an_optimizer():
         {"objective": MSE(), "learning_rate_schedule": "constant", "clip_norm": 1.0, "ema": 0.9},
         pytest.param({"objective": MSE(), "learning_rate_schedule": "constant"}, marks=slow),
         pytest.param({"objective": NLL(), "clip_norm": 1.0, "ema": 0.9}, marks=slow),
-        {"power": (1.0, 0.0, 0.5), "warmup": 0.1},
+        pytest.param({"power": (1.0, 0.0, 0.5), "warmup": 0.1}, marks=slow),
     ],
     ids=str,
 )
@@ -163,7 +171,7 @@ def test_every_row_counts_once_an_epoch():
     data = sine(70)
     still = {"learning_rate": 0.0, "max_epochs": 1}
     losses = [run(Plan(batch_size=size), data=data, **still).history.train[0] for size in (32, 1)]
-    expected = -float(jnp.mean(apply(network(), data.x).log_prob(data.y)))
+    expected = -np.mean(row_log_prob(network(), data))
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
@@ -188,7 +196,7 @@ def test_early_stopping_restores_the_best_weights():
     assert n_epochs == result.best_epoch + 6 < 2000
     assert result.best_epoch == np.argmin(result.history.validation)
     kept = result.history.validation[result.best_epoch]
-    assert kept == pytest.approx(float(stopping_loss(result.network, held_out)), rel=1e-5)
+    assert kept == pytest.approx(float(jitted_loss(result.network, held_out)), rel=1e-5)
 
 
 def test_cosine_ends_with_no_step_and_warmup_begins_with_none():
@@ -236,7 +244,7 @@ def strengths(monkeypatch, **settings):
     return result, ended
 
 
-@pytest.mark.parametrize("patience", slow_but([4, 40, None], 4, None))
+@pytest.mark.parametrize("patience", slow_but([4, 40, None], 4))
 def test_the_kept_parameters_were_trained_at_the_last_strength(monkeypatch, patience):
     """Whether the schedule ends by the clock or because held-out rows stop improving."""
     plan = Plan(batch_size=8, patience=patience, power=(0.5, 0.0, 0.5), max_skipped=49)
@@ -256,7 +264,7 @@ def test_the_kept_parameters_were_trained_at_the_last_strength(monkeypatch, pati
     assert result.best_epoch >= first
     later = result.history.validation[first:]
     assert result.best_epoch == first + np.argmin(later)
-    kept = float(stopping_loss(result.network, held_out))
+    kept = float(jitted_loss(result.network, held_out))
     assert kept == pytest.approx(later.min(), rel=1e-5)
 
 
@@ -274,12 +282,13 @@ def test_the_schedule_ends_by_a_stall_or_by_the_clock(epoch, ends, goes_back):
         best_epoch=jnp.asarray(epoch - 3 if epoch == 10 else epoch - 1),
         epoch=jnp.asarray(epoch),
     )
-    after = training.loop._anneal(fixed, state)
+    anneal = eqx.filter_jit(lambda state: training.loop._anneal(fixed, state))
+    after = anneal(state)
     expected = state.best if goes_back else state.params
     assert eqx.tree_equal(after.params, expected)
     assert bool(after.annealed) == ends
     assert float(after.best_loss) == (np.inf if ends else 1.5)
-    assert eqx.tree_equal(training.loop._anneal(fixed, after).params, after.params)
+    assert eqx.tree_equal(anneal(after).params, after.params)
 
 
 def test_one_outlier_among_the_held_out_rows_says_little():
@@ -287,11 +296,10 @@ def test_one_outlier_among_the_held_out_rows_says_little():
     rest = np.arange(50) != 7
     without = Data(*(jnp.asarray(np.asarray(part)[rest]) for part in held_out[:2]))
     nets = [run(max_epochs=epochs).network for epochs in (1, 20)]
-    loss = jax.jit(stopping_loss)
-    expected = [float(loss(net, without)) for net in nets]
+    expected = [float(jitted_loss(net, without)) for net in nets]
     for size in (10.0, 1e3, 1e6):
         outlier = held_out._replace(y=held_out.y.at[7].set(size))
-        change = [float(loss(net, outlier)) for net in nets]
+        change = [float(jitted_loss(net, outlier)) for net in nets]
         assert change[1] - change[0] == pytest.approx(
             49 / 50 * (expected[1] - expected[0]), abs=0.01
         )
@@ -299,10 +307,10 @@ def test_one_outlier_among_the_held_out_rows_says_little():
 
 def test_the_stopping_loss_is_that_of_the_density_with_a_tail():
     rows, net = sine(50, seed=1), run(max_epochs=20).network
-    density = np.exp(np.asarray(apply(net, rows.x).log_prob(rows.y), np.float64))
+    density = np.exp(np.asarray(row_log_prob(net, rows), np.float64))
     tail = scipy.stats.cauchy.pdf(np.asarray(rows.y[:, 0], np.float64))
     expected = -np.mean(np.log(0.99 * density + 0.01 * tail))
-    assert float(stopping_loss(net, rows)) == pytest.approx(expected, rel=1e-5)
+    assert float(jitted_loss(net, rows)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_default_objective_brings_its_schedule():
@@ -345,10 +353,8 @@ class Exploding(eqx.Module):
         return jnp.log(self.weight) + 0 * x
 
 
-# A program each, so every change runs the ends, a square, one more than a square and a large one.
-@pytest.mark.parametrize(
-    "count", slow_but([1, 2, 3, 5, 8, 64, 65, 1000, 20_000], 1, 2, 64, 65, 1000)
-)
+# A program each, so every change runs the ends, one more than a square and a large one.
+@pytest.mark.parametrize("count", slow_but([1, 2, 3, 5, 8, 64, 65, 1000, 20_000], 1, 2, 65, 1000))
 def test_an_order_has_every_row_once_then_begins_anew(count):
     keys = jax.random.split(jax.random.key(count), 20)
     draw = jax.jit(jax.vmap(lambda key: shuffled(key, count, count + count // 2)))
@@ -421,11 +427,7 @@ def test_persistent_trouble_stops_the_fit_and_keeps_what_was_good():
 
 @pytest.mark.parametrize(
     ("optimizer", "rate", "decay"),
-    slow_but(
-        [("sgd", 1e30, 0.0), ("sgd", 3e38, 0.0), ("adam", 1e30, 1e30)],
-        ("sgd", 3e38, 0.0),
-        ("adam", 1e30, 1e30),
-    ),
+    slow_but([("sgd", 1e30, 0.0), ("sgd", 3e38, 0.0), ("adam", 1e30, 1e30)], ("adam", 1e30, 1e30)),
 )
 def test_a_learning_rate_far_too_high_is_named(optimizer, rate, decay):
     """Parameters may overflow in a single step; neither they nor their average leave the fit."""
@@ -472,7 +474,7 @@ def test_callbacks_hear_every_epoch(tmp_path):
     log = tmp_path / "log.csv"
     board = TensorBoardLogger(tmp_path / "board")
     copied = copy.deepcopy(board)  # as scikit-learn does before a search
-    settings = {"max_epochs": 3, "validation": sine(20, 1)}
+    settings = {"max_epochs": 3, "validation": sine(50, 1)}
     result = run(callbacks=[heard.append, CSVLogger(log), copied], **settings)
     copied.close()
     assert [p.epoch for p in heard] == list(range(1, 4))
@@ -486,7 +488,7 @@ def test_callbacks_hear_every_epoch(tmp_path):
 def test_progress_bar_is_silent_unless_someone_looks(capsys):
     for force in (False, True):
         bar = ProgressBar(force=force)
-        run(callbacks=[bar], max_epochs=3, validation=sine(20, 1))
+        run(callbacks=[bar], max_epochs=3, validation=sine(50, 1))
         bar.close()
         err = capsys.readouterr().err
         assert ("3/3" in err and "nat" in err) == force
