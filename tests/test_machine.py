@@ -1,6 +1,10 @@
 """Cores, and the cache of compiled programs."""
 
 import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import platformdirs
 import pytest
@@ -62,3 +66,65 @@ def test_each_kind_of_processor_has_its_own_programs(tmp_path, monkeypatch):
         os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
         _machine.keep_compiled_programs()
     assert len(list((tmp_path / "ngem" / "compiled").iterdir())) == 2
+
+
+FORKS = """
+    import multiprocessing, sys, warnings
+    import numpy as np
+    import ngem
+    from ngem import MDNRegressor
+
+    warnings.simplefilter("ignore")  # JAX warns of every fork
+    context = multiprocessing.get_context("fork")
+    path, x = sys.argv[1], np.zeros((3, 1))
+
+    def load_and_predict():
+        return ngem.load(path).predict(x)
+
+    def predict():
+        return model.predict(x)
+
+    def fit():
+        return MDNRegressor(2, n_members=1, max_epochs=1).fit(x, np.arange(3.0))
+
+    def train():
+        from ngem import training
+        data = training.Data(np.zeros((3, 1)), np.zeros((3, 1)))
+        return training.fit(None, data, training.Plan(), key=None)
+
+    def ask(function):
+        with context.Pool(1) as pool:
+            try:
+                # A child that waits forever is killed with the pool.
+                return pool.apply_async(function).get(60)
+            except RuntimeError as error:
+                return str(error)
+
+    # Nothing has been computed before this fork.
+    early = ask(load_and_predict)
+    assert isinstance(early, np.ndarray), early
+
+    if sys.argv[2] == "jax alone":
+        import jax.numpy as jnp
+        (jnp.zeros(3) + 1).block_until_ready()
+        forbidden = (load_and_predict, fit)
+    else:
+        model = ngem.load(path)
+        np.testing.assert_array_equal(predict(), early)
+        forbidden = (predict, load_and_predict, fit, train)
+    for function in forbidden:
+        answer = ask(function)
+        assert isinstance(answer, str), (function, answer)
+        assert "must compute in a process that was not forked after JAX had started" in answer
+        assert 'get_context("spawn")' in answer
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("who", ["ngem", "jax alone"])
+def test_a_fork_after_jax_has_started_is_refused_at_once(who):
+    """And one before it is not. A child that computes would wait forever."""
+    model = Path(__file__).parent / "estimator/files/gaussian_0_1.ngem"
+    command = [sys.executable, "-c", textwrap.dedent(FORKS), str(model), who]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+    assert done.returncode == 0, done.stderr

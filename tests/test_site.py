@@ -132,6 +132,13 @@ def test_the_page_of_boosted_mixtures_runs(capsys):
 
 
 @pytest.mark.slow
+def test_the_page_on_serving_runs():
+    x, y = waves(400)
+    names = run(DOCS / "serving.md", {"X": x, "y": y})
+    assert [len(part) for part in names["answers"]] == [1, 2, 300]
+
+
+@pytest.mark.slow
 def test_the_migration_notes_run():
     seeded_torch()
     x, y = waves()

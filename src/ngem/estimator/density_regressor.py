@@ -15,6 +15,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _errors
+from .._machine import claim_process
 from ..mixture import Mixture
 from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
@@ -232,6 +233,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         name: str = "",
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
+        claim_process()
         X = self._to_numbers(f"{name}X", X)
         check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None

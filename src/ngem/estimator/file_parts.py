@@ -4,6 +4,7 @@ A file is not trusted: each value of its header must obey the rules of the estim
 parameters, and each array must have the name, shape and dtype that the header implies.
 """
 
+import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import _files
 from .._files import FileError
+from .._machine import claim_process
 from ..nn import Guard, MixtureNetwork
 from .parameters import UNSAVED
 from .preprocessing import Inputs, Scaling
@@ -33,6 +36,14 @@ COMMON_DIAGNOSTICS: dict[str, type] = {
     "training_rows": int,
     "validation_rows": int,
 }
+
+
+def read_file(
+    path: str | os.PathLike, *, kind: str, version: int
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the header of a model file, from which JAX's arrays are then made."""
+    claim_process()
+    return _files.read(path, kind=kind, version=version)
 
 
 def common_arrays(

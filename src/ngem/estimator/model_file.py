@@ -32,6 +32,7 @@ from .file_parts import (
     is_count,
     leaves,
     need,
+    read_file,
     read_guard,
     read_history,
     read_inputs,
@@ -106,7 +107,7 @@ def load(path: str | os.PathLike) -> Saved:
         FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
             together. No code of the file's is ever run.
     """
-    return unpack(*_files.read(path, kind=KIND, version=VERSION))
+    return unpack(*read_file(path, kind=KIND, version=VERSION))
 
 
 def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._machine import claim_process
 from .._types import Params
 from ..families import AbstractFamily
 from ..mixture import Mixture
@@ -278,6 +279,7 @@ class Model(Generic[Network, Inputs]):
         numbers: int = 1,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
+        claim_process()
         size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
 
         def one(rows: slice) -> Any:

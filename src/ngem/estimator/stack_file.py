@@ -8,7 +8,14 @@ import numpy as np
 
 from .. import _files
 from . import model_file, tree_file
-from .file_parts import check_columns, check_diagnostics, is_count, need, read_table
+from .file_parts import (
+    check_columns,
+    check_diagnostics,
+    is_count,
+    need,
+    read_file,
+    read_table,
+)
 from .model_file import Saved
 from .schema import Schema
 
@@ -116,7 +123,7 @@ def load(path: str | os.PathLike) -> SavedStack:
         FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
             together. No code of the file's is ever run.
     """
-    arrays, header = _files.read(path, kind=KIND, version=_VERSION)
+    arrays, header = read_file(path, kind=KIND, version=_VERSION)
     need(isinstance(header, dict) and set(header) - {"table"} == _HEADER, str(_HEADER), header)
     most = sum(array.size for array in arrays.values())
     for size in (header["n_features"], header["n_outputs"]):

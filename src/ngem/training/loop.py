@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._machine import claim_process
 from ..nn import MixtureNetwork, apply
 from .data import Data, arrange, check_data, make_batches
 from .parallel import Watch, side_by_side
@@ -79,6 +80,7 @@ def fit(
     Raises:
         FitError: If steps were not finite too many times in a row.
     """
+    claim_process()
     check_data("training", data)
     if validation is not None:
         check_data("validation", validation)
