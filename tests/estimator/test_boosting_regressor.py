@@ -62,6 +62,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "check"),
     scikit_learn_checks(MixtureBoostingRegressor(**{**TINY, "max_rounds": 20}), EXPECTED_FAILURES),
@@ -71,6 +72,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_it_clones_searches_pickles_and_sits_in_a_pipeline():
     x, y = branches()
     assert clone(tiny()).get_params() == tiny().get_params()
@@ -119,6 +121,7 @@ def test_predictions_are_those_of_the_predicted_mixture():
     assert model.predict_uncertainty(x[:5]).model_variance.shape == (5,)
 
 
+@pytest.mark.slow
 def test_several_targets():
     x, y = branches()
     model = tiny().fit(x, np.column_stack([y, 100 * x[:, 1]]))
@@ -179,6 +182,7 @@ def test_rows_of_the_user_stop_all_members():
     assert list(free.best_round_) == [10, 10]
 
 
+@pytest.mark.slow
 def test_weights_of_zero_are_as_if_the_rows_were_not_there():
     x, y = branches()
     weights = np.r_[np.zeros(20), np.ones(100)]

@@ -96,6 +96,7 @@ def test_coverage_over_calibration_sets_is_the_beta_distribution(name):
 
 
 @pytest.mark.parametrize("name", ["right", "too narrow"])
+@pytest.mark.slow
 def test_intervals_hold_what_the_region_contains(name):
     model, y = pool(name)
     rows = np.arange(N_POOL)

@@ -343,6 +343,7 @@ def with_outputs(model, raw):
     return fixed
 
 
+@pytest.mark.slow
 def test_a_component_narrower_than_floats_at_its_mean_has_a_region(one):
     """As far outside the training rows, where means are huge and scales are at their floor."""
     fixed = with_outputs(one, [0.0, -1e4, 3e5, -20.0, 1e6, 3e17])
@@ -413,6 +414,7 @@ def test_log_prob_of_several_targets_is_joint(two):
         assert found[row] == pytest.approx(np.log(density), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_samples_follow_the_distribution(two):
     x, _ = correlated()
     draws = two.sample(x[:3], 20_000, random_state=1)
@@ -631,6 +633,7 @@ def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
             tiny(**settings, **{**first, name: value}).fit(x, y, eval_set=(x[:50], y[:50]))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_tells_unnamed_optimizers_apart(tmp_path):
     """The same optimizer, made anew, goes on to the same bits; one with another rate is refused."""
     x, y = branches()
@@ -756,6 +759,7 @@ def test_copies_are_the_same(one, two, tmp_path):
         assert {n for n in left if resolved[n] != right[n]} == {"random_state"}
 
 
+@pytest.mark.slow
 def test_a_file_holds_what_the_targets_chose(tmp_path):
     x, y = correlated(1000)
     model = tiny(**{**SMALLEST, "n_components": None, "max_epochs": 1}).fit(x, y)
@@ -780,6 +784,7 @@ def test_a_file_holds_what_was_fitted(one, tmp_path):
     assert loaded.get_params() == {**fitted, "random_state": None}
 
 
+@pytest.mark.slow
 def test_what_a_file_cannot_hold(tmp_path):
     x, y = branches()
     path = tmp_path / "model"

@@ -81,6 +81,7 @@ def test_held_out_rows_are_judged_by_members_that_have_not_seen_them(model):
         assert log_prob.mean() == pytest.approx(model.oof_log_prob_[rows].mean(), abs=0.05)
 
 
+@pytest.mark.slow
 def test_uncertainty_is_split_by_weighted_members(model):
     x, _ = steps(10, seed=2)
     parts = model.predict_uncertainty(x)
@@ -93,6 +94,7 @@ def test_uncertainty_is_split_by_weighted_members(model):
     np.testing.assert_allclose(parts.model_variance, scale * spread, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_gaps_are_accepted_and_weights_count():
     x, y = steps()
     x[3, 0] = np.nan

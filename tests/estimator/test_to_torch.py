@@ -146,7 +146,8 @@ def exported(name):
     )
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.slow
 def test_the_module_is_one_graph_for_any_number_of_rows(name):
     model, x, _ = case(name)
     module, x = model.to_torch(), torch.tensor(x)
@@ -173,7 +174,8 @@ def run_onnx(session, **inputs):
     return dict(zip(names, session.run(None, inputs), strict=True))
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, "full covariance"))
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.slow
 def test_an_onnx_file_predicts_what_the_estimator_does(name, tmp_path):
     model, x, y = case(name)
     levels = [0.01, 0.5, 0.9]

@@ -164,6 +164,7 @@ def test_levels_are_a_further_axis_of_quantiles():
     )
 
 
+@pytest.mark.slow
 def test_quantiles_of_many_levels_are_those_of_one_at_a_time(monkeypatch):
     """In parts where rows or levels are many: memory does not grow with their product."""
     mixture, _ = rows_mixture(n_rows=20)
@@ -219,6 +220,7 @@ def test_crps_of_huge_and_tiny_scales_is_finite(family):
         np.testing.assert_allclose(scaled.crps(y) / unit, mixture.crps(y), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_very_many_rows_go_in_blocks_and_get_the_same_answers(monkeypatch):
     mixture, _ = rows_mixture(n_rows=50)
     y = jax.random.normal(KEY, (50, 1))
@@ -423,6 +425,7 @@ def test_laplace_mixtures_have_regions():
     assert mixture.region_mass(jnp.asarray(region[0, :1])) == pytest.approx(0.8, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_laplace_mixtures_have_sharp_modes_and_a_crps():
     """Against scipy's density; one mode is at each distant center."""
     mixture, _, cdf = laplace_mixture()
@@ -473,6 +476,8 @@ ROW_FUNCTIONS = {
     "crps": lambda mixture, y: mixture.crps(y),
     "region_mass": lambda mixture, y: mixture.region_mass(y),
 }
+#: Regions take long to compile, and their answers and errors have tests of their own.
+QUICK_FIRST = slow_but(ROW_FUNCTIONS, *(name for name in ROW_FUNCTIONS if name != "region_mass"))
 UNIVARIATE = ("cdf", "crps", "region_mass")
 CHECKED = {**ROW_FUNCTIONS, "nll": lambda mixture, y: ngem.get_objective("nll")(mixture, y)}
 
@@ -485,7 +490,7 @@ THREE_PAIRS = ngem.gaussian_mixture(
 )
 
 
-@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+@pytest.mark.parametrize("name", QUICK_FIRST)
 def test_targets_of_one_column_may_lack_its_axis(name):
     ask, y = ROW_FUNCTIONS[name], np.array([0.0, 1.0, 2.0])
     expected = np.asarray(ask(THREE_ROWS, y[:, None]))
@@ -502,7 +507,7 @@ def test_a_cdf_takes_each_rows_own_target():
     np.testing.assert_allclose(THREE_ROWS.cdf(np.array([0.0, 1.0, 2.0])), 0.5, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+@pytest.mark.parametrize("name", QUICK_FIRST)
 def test_several_targets_per_row_come_first(name):
     """As draws do: the same as one call for each of them."""
     y = np.random.default_rng(0).normal(size=(2, 4, 3, 1))

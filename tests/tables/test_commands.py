@@ -143,6 +143,7 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     assert model.validation_rows_ is None
 
 
+@pytest.mark.slow
 def test_members_judge_rows_that_they_have_not_seen(tmp_path, monkeypatch):
     """Of 122 rows in three folds of 41, one is held out twice; it counts once."""
     frame = make_table(123, 0)
@@ -260,6 +261,7 @@ def test_rows_with_gaps_stay_in_their_place(here, tmp_path):
     assert (result["rows"], result["dropped_rows"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_a_few_rows_with_gaps(tmp_path, small_trials):
     """Too few rows to hold some out, of which one has no target and two have gaps."""
     frame = make_table(13, 0)

@@ -92,6 +92,7 @@ def page(fitted):
         return make_report(*fitted, SCHEMA, title="Ours & theirs")
 
 
+@pytest.mark.slow
 def test_important_columns_come_first(fitted):
     rises = importances(*fitted, SCHEMA)
     assert set(rises) == {column.name for column in SCHEMA.features}
@@ -126,6 +127,7 @@ def test_weights_are_those_of_ranks_and_kinds(fitted):
     assert f"wide, 4 std: {weights[:, 6].mean():.2g}." in alt
 
 
+@pytest.mark.slow
 def test_one_network_does_not_show_its_own_uncertainty(fitted):
     model, rows = fitted
     one = copy.copy(model)

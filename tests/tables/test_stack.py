@@ -92,6 +92,7 @@ def test_predict_and_evaluate_use_all_kinds(here):
     assert scores["nll"] == pytest.approx(nll, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_kinds(here, monkeypatch):
     monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # no pictures are needed
     succeed("report", here / "model.ngem", here / "test.csv", "--out", here / "page.html")
@@ -113,6 +114,7 @@ def test_json_has_the_kinds_and_those_without_time(here):
     assert result["best_kind"] == "network"
 
 
+@pytest.mark.slow
 def test_an_option_of_another_kind_chooses_it(here):
     out = here / "other.ngem"
     command = ("fit", here / "train.csv", "--target", "price", "--members", "2", "-q")
@@ -129,6 +131,7 @@ def test_a_stack_is_not_tuned(here):
     assert "--model of ngem tune must be one of 'network', 'trees', got 'stack'" in error
 
 
+@pytest.mark.slow
 def test_without_lightgbm_the_networks_remain(monkeypatch):
     monkeypatch.setattr(stack, "find_spec", lambda name: None)
     frame = make_table(60, 2)

@@ -173,6 +173,7 @@ def test_evaluate_agrees_with_scipy(here):
     assert rmse == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_report_speaks_of_trees(here, tmp_path, monkeypatch):
     monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # no pictures are needed
     out = tmp_path / "page.html"
@@ -200,6 +201,7 @@ def test_a_report_speaks_of_trees(here, tmp_path, monkeypatch):
     np.testing.assert_array_equal(one.history_["train_nll"], other.history_["train_nll"])
 
 
+@pytest.mark.slow
 def test_tune_writes_the_best_model(here, tmp_path, monkeypatch):
     space, small = SPACES["trees"], {"n_components": 2}  # one program for all trials
     smaller = space._replace(sample=lambda rng: {**space.sample(rng), **small})
