@@ -30,6 +30,9 @@ from .preprocessing import Scaling
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
 
+#: The same for regions, which cost a thousand times as much.
+_REGIONS = (32, 1024)
+
 #: Numbers that a program may keep at a time. A block has fewer rows where each row needs many.
 _BUDGET = 2**24
 
@@ -104,14 +107,12 @@ class Model(Generic[Network, Inputs]):
         def to_user(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
 
-        # A highest-density region evaluates all components on a grid of points around each. More
-        # than a few rows at a time would not stay in the processor's cache.
         return self._stream(
             _highest_density,
             x,
             shared=(jnp.asarray(coverage, jnp.float32),),
             finish=to_user,
-            numbers=2 * _BUDGET // _FEW,
+            sizes=_REGIONS,
         )
 
     def sample(self, x: np.ndarray, n_samples: int, key: PRNGKeyArray) -> np.ndarray:
@@ -170,11 +171,10 @@ class Model(Generic[Network, Inputs]):
         """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
         scaled = self.targets.forward(y)
         return self._stream(
-            _of_marginals,
+            _region_mass,
             x,
             scaled,
-            shared=("region_mass",),
-            numbers=2 * _BUDGET // _FEW,
+            sizes=_REGIONS,
         )
 
     def sampled_region_mass(
@@ -277,10 +277,11 @@ class Model(Generic[Network, Inputs]):
         shared: tuple = (),
         finish: Callable[[Any], Any] = lambda part: part,
         numbers: int = 1,
+        sizes: tuple[int, int] = (_FEW, _MANY),
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         claim_process()
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
+        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes)
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
@@ -309,10 +310,11 @@ def _check_precision(
         )
 
 
-def _block_size(n_rows: int, numbers: int) -> int:
+def _block_size(n_rows: int, numbers: int, sizes: tuple[int, int]) -> int:
     """Return how many rows to take at a time, one of few sizes so that programs are shared."""
+    few, many = sizes
     affordable = max(1, _BUDGET // numbers)
-    return min(_FEW if n_rows <= _FEW else _MANY, 2 ** (affordable.bit_length() - 1))
+    return min(few if n_rows <= few else many, 2 ** (affordable.bit_length() - 1))
 
 
 # The programs are functions of the module, so that models of one structure share what is compiled.
@@ -404,11 +406,21 @@ def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs
     return _marginals(jax.vmap(network)(x))
 
 
-@eqx.filter_jit
+# Regions are no part of the network's program: mixtures of numbers have quicker ones.
+
+
 def _highest_density(
-    network: AbstractPredictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
+    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
-    return _marginals(jax.vmap(network)(x)).interval(coverage, "hdr")
+    return _marginal_mixtures(network, jnp.asarray(x)).interval(coverage, "hdr")
+
+
+def _region_mass(
+    network: AbstractPredictor,
+    x: Float[np.ndarray, "batch inputs"],
+    y: Float[np.ndarray, "batch dim"],
+) -> Float[Array, "batch dim"]:
+    return _marginal_mixtures(network, jnp.asarray(x)).region_mass(y[..., None])
 
 
 @eqx.filter_jit
