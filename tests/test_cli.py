@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import ngem
 from ngem import cli, demo, plotting
-from ngem.estimator import portfolio
 from ngem.cli import app, main
+from ngem.estimator import portfolio
 from ngem.tables.kinds import KINDS
 
 from .cases import slow_but

@@ -68,7 +68,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
             y: Targets.
             settings: Further arguments of the model's `fit`.
         """
-        model = clone(self.model)
+        model: Any = clone(self.model)
         self.model_ = model.fit(X, y, **settings)
         return self.calibrate_held_out(X, y)
 

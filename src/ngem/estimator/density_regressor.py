@@ -408,7 +408,7 @@ def _read_thresholds(value: Any, n_outputs: int) -> np.ndarray:
         found = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         found = np.full((), np.nan)
-    fits = found.ndim < 2 or (found.ndim == 2 and found.shape[1] == n_outputs)
+    fits = found.ndim < 2 or found.shape[1:] == (n_outputs,)
     if not fits or found.size == 0 or np.isnan(found).any():
         raise ValueError(
             f"t must be a number or one sequence of them, got {value!r}; for example t=0.0."

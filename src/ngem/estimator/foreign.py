@@ -127,11 +127,10 @@ class FoldedRegressor(MemberRegressor):
             for rows in held_out
         )
         first = read_mixture(members[0], self._read_by_members(table.x[:1]), table.y.shape[1])
-        outputs = Outputs(first.n_components, first.dim, DiagonalGaussian(scale_floor=0.0))
+        family = DiagonalGaussian(scale_floor=0.0)
+        outputs = Outputs(first.n_components, first.dim, family)
         network = tree_predictor(outputs, len(members), 0, None)
-        inputs = ForeignInputs(
-            members, targets, outputs.family, table.x.shape[1], self._one_hot()
-        )
+        inputs = ForeignInputs(members, targets, family, table.x.shape[1], self._one_hot())
         model = Model(network, inputs, targets)
         densities = [
             model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.log_volume

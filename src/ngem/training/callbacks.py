@@ -10,7 +10,6 @@ from typing import Any
 
 from .state import Progress
 
-
 #: Seconds between lines of progress where there is no terminal.
 _PAUSE = 10.0
 
