@@ -128,6 +128,6 @@ def test_a_stack_is_not_tuned(here):
 def test_without_lightgbm_the_networks_remain(monkeypatch):
     monkeypatch.setattr(stack, "find_spec", lambda name: None)
     frame = make_table(60, 2)
-    model = DensityStack(n_members=2, random_state=0).fit(features(frame), frame["price"])
+    model = DensityStack(n_members=2, random_state=0).fit(frame[["size", "kind"]], frame["price"])
     assert [kind.name for kind in model.kinds_ if kind.weight] == ["network"]
     assert "ngem[boost]" in model.kinds_[1].outcome

@@ -228,11 +228,11 @@ WRONG = [
     (("network", "--leaves", "4"), "--leaves must come with --model trees"),
     (("network", "--leaf-rows", "4"), "--leaf-rows must come with --model trees"),
     (("trees", "--missing", "impute"), "one of 'keep', 'error', 'drop', got 'impute'"),
-    (("network", "--missing", "keep"), "one of 'error', 'drop', 'impute', got 'keep'"),
+    (("network", "--missing", "keep"), "one of 'impute', 'error', 'drop', got 'keep'"),
     (("stack", "--epochs", "2"), "--epochs must come with --model network, got --model stack"),
     (("network", "--quality", "best"), "--quality must come with --model stack"),
     (("stack", "--quality", "superb"), "quality must be one of 'fast', 'good', 'best'"),
-    (("trees", "--learning-rate", "7"), "learning_rate must be"),
+    (("trees", "--learning-rate", "7"), "--learning-rate must be a number above 0"),
     (("forest",), "--model must be one of 'stack', 'network', 'trees', got 'forest'"),
 ]
 
