@@ -62,7 +62,7 @@ def show_table(out: Path, console: Console, **settings: Any) -> None:
 
 
 def _announce(console: Console, what: str, command: str) -> None:
-    console.print(f"\n[bold]{what}:[/bold]  $ {command}", highlight=False)
+    console.print(f"\n[bold]{what}:[/bold]  $ {command}", highlight=False, soft_wrap=True)
 
 
 def _write_diabetes(table: Path, new: Path, three: Path) -> None:

@@ -81,6 +81,32 @@ def test_times_of_a_zone_are_those_of_its_clocks():
         np.testing.assert_array_equal(encode(table, describe(table))[:, -1], [12, 13])
 
 
+@pytest.mark.parametrize(
+    ("text", "form", "expected"),
+    [
+        ("2013-01-02T06:00:00Z", "%Y-%m-%d %H:%M:%S%.f", "2013-01-02T06:00"),
+        ("2013-01-02 06:00:00.5+02:00", "", "2013-01-02T06:00:00.5"),
+        ("2013-02", "", "2013-02-01"),
+        ("12/31/2024 6:05 PM", "%m/%d/%Y %I:%M %p", "2024-12-31T18:05"),
+        ("31 Dec 2024", "%d %B %Y", "2024-12-31"),
+        ("31 December 2024", "%d %B %Y", "2024-12-31"),
+        ("31.12.24 10:11:12.5", "%d.%m.%y %H:%M:%S%.f", "2024-12-31T10:11:12.5"),
+        ("10:30", "%H:%M", "1970-01-01T10:30"),
+    ],
+)
+def test_dates_in_text_are_read_as_in_the_file_of_the_fit(text, form, expected):
+    parts = ("elapsed days", "hour")
+    (found,) = encode(
+        pd.DataFrame({"when": [text]}), [Column("when", "date", (), False, parts, form)]
+    )
+    stamp = pd.Timestamp(expected)
+    days = (stamp - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    hour = (stamp - stamp.normalize()) / pd.Timedelta(hours=1)
+    np.testing.assert_allclose(found, [days, hour], rtol=1e-12)
+    with pytest.raises(ValueError, match="must hold dates, as when the model was fitted, got 'no'"):
+        encode(pd.DataFrame({"when": ["no"]}), [Column("when", "date", (), False, parts, form)])
+
+
 def test_parts_that_do_not_vary_are_left_out():
     days = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-08"])})
     assert describe(days)[0].parts == ("elapsed days", "day of the year")

@@ -1,6 +1,11 @@
 """What the columns of a user's table hold, and its rows as numbers."""
 
+import contextlib
+import datetime
+import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +19,13 @@ from .schema import PARTS, Column, Schema
 #: Trees sort categories into groups, so that more of them are of use.
 MOST_CATEGORIES, LEAST_ROWS = 100, 5
 MOST_CATEGORIES_OF_TREES = 10_000
+
+#: A time of day and its zone, at the end of a date.
+_ZONE = re.compile(r"(:[\d:.]*) ?(Z|UTC|[+-]\d{2}:?\d{2})$")
+
+#: Parts of formats for which Python's `strptime` needs two.
+_PARTS = re.compile(r"(%B|%S%\.f)")
+_PYTHONS = {"%B": ("%B", "%b"), "%S%.f": ("%S", "%S.%f")}
 
 
 class Encoded(NamedTuple):
@@ -194,13 +206,33 @@ def _encode_category(column: Column, values: Values) -> np.ndarray:
 def _encode_date(column: Column, values: Values) -> np.ndarray:
     dates = values.array
     if values.kind == "text":
-        dates = _convert(column, values, np.datetime64, "dates", "datetime64[us]")
+        read = partial(_to_date, form=column.format)
+        dates = _convert(column, values, read, "dates", "datetime64[us]")
     elif values.kind != "date":
         raise ValueError(
             f"column {column.name!r} of X must hold dates, got numbers; convert it, for example "
             "with pandas.to_datetime."
         )
     return _parts(dates)[:, [PARTS.index(part) for part in column.parts]]
+
+
+def _to_date(text: str, form: str) -> np.datetime64:
+    """Return a date that is written as in ISO 8601, or as in the file that the model was fitted to.
+
+    The clock of its own time zone counts, as in files.
+    """
+    if form.startswith("%H"):  # a time alone is on one day
+        return np.datetime64(f"1970-01-01T{text}")
+    try:
+        return np.datetime64(_ZONE.sub(r"\1", text))
+    except ValueError:
+        if not form:
+            raise
+    options = itertools.product(*(_PYTHONS.get(part, (part,)) for part in _PARTS.split(form)))
+    for option in options:
+        with contextlib.suppress(ValueError):
+            return np.datetime64(datetime.datetime.strptime(text, "".join(option)))
+    raise ValueError(text)
 
 
 def _convert(
