@@ -40,6 +40,35 @@ def row(truth, n):
     return oracles.gaussian_mixture_1d(*(part[n] for part in truth))
 
 
+def test_rows_are_chosen_by_number():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(4, 3)), rng.normal(size=(4, 3, 1)), np.exp(rng.normal(size=(4, 3, 1)))
+    mixture, y = ngem.gaussian_mixture(*parts), jnp.zeros((4, 1))
+    assert len(mixture) == 4
+    for rows in (2, -1, slice(1, 3), jnp.array([3, 0])):
+        expected = ngem.gaussian_mixture(*(np.asarray(part)[rows] for part in parts))
+        chosen = mixture[rows]
+        np.testing.assert_array_equal(chosen.logits, expected.logits)
+        np.testing.assert_array_equal(chosen.log_prob(y[rows]), mixture.log_prob(y)[rows])
+    assert [one.batch_shape for one in mixture] == [()] * 4
+    with pytest.raises(IndexError, match="rows must be below 4, got 4"):
+        mixture[4]
+    with pytest.raises(IndexError, match="a single mixture has no rows"):
+        mixture[0][0]
+    with pytest.raises(TypeError, match="no len"):
+        len(mixture[0])
+
+
+def test_densities_and_deviations_are_those_of_logs_and_variances():
+    rng = np.random.default_rng(1)
+    mixture = ngem.gaussian_mixture(
+        rng.normal(size=(5, 2)), rng.normal(size=(5, 2, 2)), np.exp(rng.normal(size=(5, 2, 2)))
+    )
+    y = jnp.asarray(rng.normal(size=(5, 2)))
+    np.testing.assert_allclose(mixture.pdf(y), np.exp(mixture.log_prob(y)))
+    np.testing.assert_allclose(mixture.std() ** 2, mixture.variance())
+
+
 @families_but_slow("full", "logistic")
 def test_log_prob_and_responsibilities_equal_scipys(case):
     mixture = random_mixture(case.family, KEY, batch=(6,), comp=3, dim=case.dim)

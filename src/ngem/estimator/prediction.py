@@ -41,18 +41,29 @@ _BUDGET = 2**24
 #: relative to the largest, below which it does not matter.
 _MOVED, _NEGLIGIBLE = 0.1, math.log(1e-6)
 
+#: Draws of each row that are made at a time.
+_DRAWS = (1, 4, 16, 64, 256, 1024)
+
 
 @runtime_checkable
 class Readable(Protocol):
     """How features become inputs of a predictor."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        ...
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Return the inputs of each row, in single precision."""
         ...
 
 
+@dataclass(frozen=True)
 class _AsTheyAre:
     """Rows that are inputs already."""
+
+    n_features: int
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Return the rows."""
@@ -88,6 +99,14 @@ class Model(Generic[Network, Inputs]):
         """Return the conditional mean, (rows, dim)."""
         return self._stream(_mean, x, finish=self.targets.backward)
 
+    def std(self, x: np.ndarray) -> np.ndarray:
+        """Return the conditional standard deviation, (rows, dim)."""
+
+        def to_user(part: np.ndarray) -> np.ndarray:
+            return self.targets.scale * np.sqrt(part.astype(np.float64))
+
+        return self._stream(_variance, x, finish=to_user)
+
     def quantiles(self, x: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Return the quantiles of each target column by itself, (rows, q, dim)."""
         return self._stream(
@@ -116,15 +135,23 @@ class Model(Generic[Network, Inputs]):
         )
 
     def sample(self, x: np.ndarray, n_samples: int, key: PRNGKeyArray) -> np.ndarray:
-        """Return independent draws, (rows, n_samples, dim)."""
-        return self._stream(
-            _sample,
-            x,
-            np.arange(len(x), dtype=np.uint32),
-            shared=(key, n_samples),
-            finish=self.targets.backward,
-            numbers=4 * n_samples * self.network.dim * self.network.n_components,
-        )
+        """Return independent draws, (rows, n_samples, dim).
+
+        They are drawn in a few sizes only, so that another number compiles no other program.
+        """
+        counts = _draws(n_samples)
+        parts = [
+            self._stream(
+                _sample,
+                x,
+                np.arange(len(x), dtype=np.uint32),
+                shared=(jax.random.fold_in(key, index), count),
+                finish=self.targets.backward,
+                numbers=4 * count * self.network.dim * self.network.n_components,
+            )
+            for index, count in enumerate(counts)
+        ]
+        return np.concatenate(parts, axis=1)[:, :n_samples]
 
     def log_prob(
         self,
@@ -263,7 +290,8 @@ class Model(Generic[Network, Inputs]):
 
         Thousands of trees are slow to evaluate: this way they run once, not for each prediction.
         """
-        return replace(self, inputs=_AsTheyAre()), self.inputs.forward(x)
+        inputs = self.inputs.forward(x)
+        return replace(self, inputs=_AsTheyAre(inputs.shape[1])), inputs
 
     def member(self, index: int) -> "Model":
         """Return the model of one member."""
@@ -310,6 +338,14 @@ def _check_precision(
         )
 
 
+def _draws(n_samples: int) -> list[int]:
+    """Return sizes of parts that add up to so many draws, or to a few more."""
+    most = _DRAWS[-1]
+    rest = n_samples % most
+    last = [next(size for size in _DRAWS if size >= rest)] if rest else []
+    return [most] * (n_samples // most) + last
+
+
 def _block_size(n_rows: int, numbers: int, sizes: tuple[int, int]) -> int:
     """Return how many rows to take at a time, one of few sizes so that programs are shared."""
     few, many = sizes
@@ -328,6 +364,11 @@ def _mean(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
 @eqx.filter_jit
 def _weights(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).weights
+
+
+@eqx.filter_jit
+def _variance(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
+    return jax.vmap(network)(x).variance()
 
 
 @eqx.filter_jit

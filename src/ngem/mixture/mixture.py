@@ -77,6 +77,20 @@ class Mixture(eqx.Module):
         """Shape of the rows."""
         return self.logits.shape[:-1]
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        if not self.batch_shape:
+            raise TypeError("a single mixture has no len(): it has no axis of rows.")
+        return self.batch_shape[0]
+
+    def __getitem__(self, rows: Any) -> "Mixture":
+        """Return the mixtures of some rows: a number, a slice, or an array of numbers."""
+        if not self.batch_shape:
+            raise IndexError("a single mixture has no rows to choose from; use it as it is.")
+        if isinstance(rows, int) and not -len(self) <= rows < len(self):
+            raise IndexError(f"rows must be below {len(self)}, got {rows}; they count from 0.")
+        return jax.tree.map(lambda leaf: leaf[rows], self)
+
     @property
     def n_components(self) -> int:
         """Number of components."""
@@ -106,6 +120,10 @@ class Mixture(eqx.Module):
     def _log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
         largest, joint = self._log_joint(y)
         return largest + jax.nn.logsumexp(joint, axis=-1)
+
+    def pdf(self, y: Any) -> Float[Array, "*rows"]:
+        """Return the density of one target per row."""
+        return jnp.exp(self.log_prob(y))
 
     def log_mass(self, lower: Any, upper: Any) -> Float[Array, "*rows"]:
         """Return the log probability of lower <= y <= upper in each target column, for each row."""
@@ -181,6 +199,10 @@ class Mixture(eqx.Module):
         between = (self.component_mean() - self.mean()[..., None, :]) ** 2
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
+
+    def std(self) -> Float[Array, "*batch dim"]:
+        """Return the standard deviation of each target column."""
+        return jnp.sqrt(self.variance())
 
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
