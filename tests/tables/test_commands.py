@@ -483,6 +483,17 @@ def test_a_report_of_a_sample_of_a_large_file(here, tmp_path, monkeypatch):
     assert not np.array_equal(samples[0], samples[2])
 
 
+def test_a_report_says_when_its_rows_are_those_of_the_fit(here, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(
+        page, "make_report", lambda *_, is_training, **__: said.append(is_training) or "page"
+    )
+    (tmp_path / "train.csv").write_text((here / "test.csv").read_text())  # others of that name
+    for data in (here / "train.csv", here / "test.csv", tmp_path / "train.csv"):
+        succeed("report", here / "model.ngem", data, "--out", tmp_path / "page.html", "--force")
+    assert said == [True, False, False]
+
+
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):
     def changed(change, version=3):
         arrays, header = _files.read(here / "model.ngem", kind="ngem.MDNRegressor", version=3)
