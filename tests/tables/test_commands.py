@@ -259,6 +259,7 @@ def predicted_interval(*command):
     return printed.select("price_lower0.8", "price_upper0.8").to_numpy()
 
 
+@pytest.mark.slow
 def test_conformal_intervals_have_the_quantile_of_held_out_rows(here, tmp_path):
     """Those of the model at another probability: the one that held-out rows need."""
     model = ngem.load(here / "model.ngem")
