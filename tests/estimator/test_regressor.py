@@ -557,8 +557,9 @@ def test_what_cannot_be_predicted_is_refused(one):
         one.predict_interval(x, kind="hpd")
     with pytest.raises(ValueError, match="y must hold 1 target columns"):
         one.log_prob(x, np.stack([y, y], axis=1))
-    with pytest.raises(ValueError, match="n_samples must be"):
-        one.sample(x, 0)
+    for n_samples in (0, 10**6 + 1, 2**31):
+        with pytest.raises(ValueError, match="n_samples must be an integer from 1 to 1,000,000"):
+            one.sample(x, n_samples)
     for method in ("predict", "predict_distribution", "sample", "predict_interval"):
         with pytest.raises(NotFittedError):
             getattr(tiny(), method)(x)

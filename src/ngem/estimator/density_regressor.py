@@ -26,6 +26,9 @@ from .schema import Schema
 
 _FLOATS = (np.float64, np.float32)
 
+#: Samples per row in one call, at most: more would fill the memory for a single row.
+_MOST_SAMPLES = 1_000_000
+
 _ENCODE = "pass a data frame of pandas or polars with a name for each column, which may hold them"
 _CONVERT = "a regressor predicts numbers, try y.astype(float)"
 
@@ -368,9 +371,10 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
 
 def _read_n_samples(value: Any) -> int:
-    if not isinstance(value, numbers.Integral) or value < 1:
+    if not isinstance(value, numbers.Integral) or not 1 <= value <= _MOST_SAMPLES:
         raise ValueError(
-            f"n_samples must be an integer of at least 1, got {value!r}; try n_samples=100."
+            f"n_samples must be an integer from 1 to {_MOST_SAMPLES:,}, got {value!r}; try "
+            "n_samples=100, and call again with another random_state for more."
         )
     return int(value)
 
