@@ -22,6 +22,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,13 @@ MODULES = {
 
 #: What every test imports. A process that has them forks for each mutation.
 IMPORTS = (
-    *("jax", "optax", "equinox", "jaxtyping", "beartype", "hypothesis", "numpy", "pandas"),
+    *("jax", "optax", "equinox", "jaxtyping", "beartype", "numpy", "pandas"),
     *("scipy.stats", "scipy.integrate", "sklearn.utils.estimator_checks", "sklearn.mixture"),
     *("torch", "torch.onnx", "polars", "rich.progress", "scoringrules", "safetensors.numpy"),
 )
+
+#: What is imported already brings plugins of pytest with it, which it would warn of.
+QUIET = ("-q", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 #: Seconds after which tests have noticed a mutation by not coming to an end.
 LIMIT = 900.0
@@ -105,7 +109,7 @@ def in_child(tree: Path, arguments: list[str], plugin: Any, after: Any = None) -
     if child:
         return child
     code = 99
-    with contextlib.suppress(BaseException):
+    try:
         os.setsid()
         os.chdir(tree)
         log = os.open(tree / "log.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
@@ -113,10 +117,13 @@ def in_child(tree: Path, arguments: list[str], plugin: Any, after: Any = None) -
             os.dup2(log, stream)
         sys.path[:0] = [str(tree / "src"), str(tree)]
         os.environ["PYTHONPATH"] = str(tree / "src")
-        code = int(pytest.main(["-q", "-p", "no:xdist", *arguments], plugins=[plugin]))
+        code = int(pytest.main([*QUIET, *arguments], plugins=[plugin]))
         if after is not None:
             after()
-    os._exit(code)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def wait(child: int, limit: float) -> int | None:
@@ -227,12 +234,14 @@ def share(work: Any, items: list[Any], jobs: int) -> None:
             try:
                 work(job, items[job::jobs])
                 code = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     if any(codes):
-        raise SystemExit(f"a process ended with {max(codes)}; see the log.txt of its copy.")
+        raise SystemExit(f"a process ended with {max(codes)}")
 
 
 def digest() -> str:
