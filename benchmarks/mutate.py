@@ -303,6 +303,7 @@ def main() -> None:
             importlib.import_module(name)
     done = campaign(options)
     about = {"seed": options.seed, "asked": options.count, "tried": len(done)}
+    options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps({**about, **summary(done)}, indent=1) + "\n")
     print(json.dumps(summary(done)["counts"]))
 

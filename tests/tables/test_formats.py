@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ngem.tables import formats
+from ngem.tables import formats, parquet
 from ngem.tables.formats import ROW
 from ngem.tables.opening import TableError, TableFile
 
@@ -126,3 +126,20 @@ def test_damaged_parquet_is_one_error_without_panics(tmp_path, capfd):
             outcomes.append("refused")
     assert outcomes.count("refused") > 30
     assert capfd.readouterr().err == ""
+
+
+def test_arrow_and_polars_read_the_same_parquet(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    columns = {"a": [1.5, None, 2.0], "a.b": ["x", "y", None], "c": [True, False, None]}
+    pl.DataFrame(columns).with_columns(d=pl.col("a.b").cast(pl.Categorical)).write_parquet(path)
+    rows, read = TableFile("a.parquet", path), []
+    for has_arrow in (True, False):
+        monkeypatch.setattr(parquet, "_has_arrow", lambda has_arrow=has_arrow: has_arrow)
+        types = formats.column_types(rows)
+        parts = list(formats.frames(rows, ["c", "a", "d"], 2))
+        read.append((types, pl.concat(parts), [part.columns for part in parts]))
+        assert formats.count_rows(rows) == 3
+    (types, frame, names), (other_types, other_frame, other_names) = read
+    assert types == other_types
+    assert names == other_names
+    assert frame.equals(other_frame)

@@ -1,10 +1,11 @@
-"""Parquet files as frames of rows, read by Arrow.
+"""Parquet files as frames of rows, read by Arrow where it is installed.
 
 Polars reads them too. But where a file is damaged, threads of its Rust code panic, and print that
 to standard error, where no program can catch it.
 """
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ class ParquetError(Exception):
 
 def parquet_types(path: Path) -> dict[str, Any]:
     """Return the names and polars types of a file's columns."""
+    if not _has_arrow():
+        return dict(pl.scan_parquet(path).collect_schema())
     with _reading(path) as file:
         return dict(_to_frame(file.schema_arrow.empty_table()).schema)
 
@@ -26,6 +29,10 @@ def parquet_frames(
     path: Path, names: Sequence[str], size: int, row_name: str
 ) -> Iterator[pl.DataFrame]:
     """Yield some columns of a file, and the numbers of its rows from 1 on, a frame at a time."""
+    if not _has_arrow():
+        rows = pl.scan_parquet(path, row_index_name=row_name, row_index_offset=1)
+        yield from rows.select(row_name, *names).collect_batches(chunk_size=size)
+        return
     end = 0
     with _reading(path) as file:
         for batch in file.iter_batches(batch_size=size, columns=list(names)):
@@ -34,6 +41,10 @@ def parquet_frames(
             # Arrow takes "a" for all columns of a structure "a", and so for a column "a.b".
             columns = _to_frame(batch).select(names).get_columns()
             yield pl.DataFrame([numbers, *columns])
+
+
+def _has_arrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 @contextlib.contextmanager
