@@ -36,6 +36,33 @@ def test_a_file_is_described_in_one_pass(tmp_path, passes):
     assert found.notes == {"d": "read as dates, 2024-01-01 as year-month-day"}
 
 
+def test_wide_tables_need_as_many_queries_as_narrow_ones(tmp_path, monkeypatch):
+    def queries(width):
+        names = [f"c{i}" for i in range(width)]
+        lines = [
+            ",".join([str(row), *("xyz"[row % 3] if i % 3 else str(i) for i in range(width))])
+            for row in range(4)
+        ]
+        path = write(tmp_path / "wide.csv", "\n".join([",".join(["y", *names]), *lines, ""]))
+        widths = []
+        select = pl.DataFrame.select
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                pl.DataFrame,
+                "select",
+                lambda frame, *a, **k: widths.append(frame.width) or select(frame, *a, **k),
+            )
+            schema, _ = describe(path, ["y"])
+            assert read(path, schema).x.shape == (
+                4,
+                sum(1 if i % 3 == 0 else 3 for i in range(width)),
+            )
+        return sum(widths)
+
+    # What is asked of the columns grows with their number, not with its square.
+    assert queries(120) < 2.2 * queries(60)
+
+
 def test_the_kind_of_a_column_is_decided_by_all_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "BATCH", 7)
     rows = [f"{i / 3},{'true' if i < 40 else 'no'},{'x' if i == 45 else i},{i}" for i in range(50)]
