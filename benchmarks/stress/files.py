@@ -9,8 +9,8 @@ import polars as pl
 from common import Tally
 
 import ngem
-from ngem.tables.columns import describe
-from ngem.tables.read import read
+from ngem.tables.opening import opened
+from ngem.tables.source import Source
 
 
 def damaged(rng: np.random.Generator, content: bytes) -> bytes:
@@ -33,8 +33,8 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def read_table(path: Path) -> Any:
-    schema, count = describe(path, ["y"])
-    rows = read(path, schema, rows=count)
+    with opened(path) as table:
+        rows = Source(path, "y").load(table)[1]
     return rows.x, rows.y
 
 
