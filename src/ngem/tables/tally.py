@@ -182,9 +182,10 @@ def _floats(tallies: Mapping[str, Tally]) -> list[str]:
 
 
 def _plain_number(text: pl.Expr, decimal: str) -> pl.Expr:
-    if decimal == ".":
-        return text.cast(pl.Float64, strict=False)
-    return to_numbers(text, decimal)
+    """Return numbers without signs of money and marks between thousands; null for other texts."""
+    if decimal == ",":
+        text = pl.when(~text.str.contains(".", literal=True)).then(text).str.replace(",", ".")
+    return text.cast(pl.Float64, strict=False)
 
 
 def _row(frame: pl.DataFrame) -> dict[str, Any]:
