@@ -13,8 +13,8 @@ from . import tree_file
 from .boosting_members import Job, fit_units, train_members
 from .categories import Categories, find_categories
 from .member_regressor import MemberRegressor, histories, judge
-from .prediction import Model
 from .preprocessing import check_numeric
+from .targets import make_model, read_inside
 
 _ENCODE = "name such columns in categorical_features, or convert them with astype('category')"
 
@@ -183,10 +183,11 @@ class MixtureBoostingRegressor(MemberRegressor):
         self.__dict__.pop("model_", None)
         self.categories_ = find_categories(X, self.categorical_features)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        table = self._round(table)
+        family = parameters.family(settings)
+        table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
-        units = fit_units(seen, self.categories_)
+        units = fit_units(family, seen, self.categories_)
         job = Job(settings, seed, units, self.categories_.columns, table, held_out, watched)
         members = self._train(job)
         outputs = parameters.outputs(settings, table.y.shape[1])
@@ -202,14 +203,16 @@ class MixtureBoostingRegressor(MemberRegressor):
         network = boosting.tree_predictor(
             outputs, len(members), units.plain.n_columns, judged.guard
         )
-        model = Model(network, units.inputs(forests), units.targets, self.resolution)
-        self._keep_log_densities(_num_samples(X), model, table, held_out, judged.log_density)
+        targets = units.targets
+        model = make_model(targets, network, units.inputs(forests), self.resolution)
+        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
+            targets=targets,
             target_ndim=target_ndim,
             best=np.array([member.best_round for member in members]),
-            diagnostics=self._diagnose(model, table, judged, held_out, seen, watched),
+            diagnostics=self._diagnose(model, targets, table, judged, held_out, seen, watched),
             history={
                 "train_nll": histories([member.train_nll for member in members]),
                 "validation_nll": histories([member.validation_nll for member in members]),

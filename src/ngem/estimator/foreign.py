@@ -14,8 +14,8 @@ from ..families import DiagonalGaussian
 from ..mixture import Mixture
 from .member_regressor import MemberRegressor, judge
 from .members import others, standardized
-from .prediction import Model
-from .preprocessing import Scaling, Table, fit_inputs, fit_scaling
+from .preprocessing import Scaling, Table, fit_inputs
+from .targets import fit_targets, make_model
 
 #: What an estimator of the user's own must have.
 METHODS = ("fit", "predict_distribution", "get_params")
@@ -117,7 +117,7 @@ class FoldedRegressor(MemberRegressor):
         settings = {**self.get_params(deep=False), "early_stopping": True}
         table, target_ndim = self._read_table(X, y, sample_weight)
         _, held_out, seen = self._hold_out(settings, X, sample_weight, table, None)
-        targets = fit_scaling(seen.y, seen.weights)
+        targets = fit_targets(DiagonalGaussian(scale_floor=0.0), seen)
         members = tuple(
             self._fit_member(table.take(others(len(table.y), rows)), target_ndim)
             for rows in held_out
@@ -125,21 +125,21 @@ class FoldedRegressor(MemberRegressor):
         first = read_mixture(members[0], table.x[:1], table.y.shape[1])
         outputs = Outputs(first.n_components, first.dim, DiagonalGaussian(scale_floor=0.0))
         network = tree_predictor(outputs, len(members), 0, None)
-        inputs = ForeignInputs(members, targets, DiagonalGaussian(scale_floor=0.0))
-        model = Model(network, inputs, targets)
+        inputs = ForeignInputs(members, targets.scaling, targets.family)
+        model = make_model(targets, network, inputs, None)
         densities = [
-            model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.log_volume
+            model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.scaling.log_volume
             for index, rows in enumerate(held_out)
         ]
         rows = standardized(fit_inputs(table.x, table.weights), targets, table)
         judged = judge(outputs.family, rows, held_out, None, densities, guard=False)
-        self._keep_log_densities(_num_samples(X), model, table, held_out, judged.log_density)
+        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
             target_ndim=target_ndim,
             best=np.zeros(0, int),
-            diagnostics=self._diagnose(model, table, judged, held_out, seen, None),
+            diagnostics=self._diagnose(model, targets, table, judged, held_out, seen, None),
             history={},
         )
 

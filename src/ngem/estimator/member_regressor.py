@@ -19,6 +19,7 @@ from .observations import round_ends
 from .prediction import Model
 from .preprocessing import Table
 from .schema import Schema
+from .targets import TargetUnits
 
 
 class MemberRegressor(DensityRegressor):
@@ -194,13 +195,18 @@ class MemberRegressor(DensityRegressor):
         return np.unique(rows[surprising]).tolist()
 
     def _keep_log_densities(
-        self, n_rows: int, model: Model, table: Table, held_out: Sequence[np.ndarray], own: Any
+        self,
+        n_rows: int,
+        targets: TargetUnits,
+        table: Table,
+        held_out: Sequence[np.ndarray],
+        own: Any,
     ) -> None:
         """Keep the log density of each held-out row; the mean density of rows held out twice.
 
         Args:
             n_rows: Rows that the user gave.
-            model: The model, whose units the log densities have.
+            targets: How targets become what members learn.
             table: The rows that count.
             held_out: Rows that each member held out, among those that count.
             own: Log density of each held-out row, in units of the networks.
@@ -208,8 +214,8 @@ class MemberRegressor(DensityRegressor):
         places = np.concatenate(held_out)
         log_density = own
         if len(places):
-            ends = None if table.ends is None else table.ends[places]
-            log_density = own - model.log_units(ends)
+            resolution = self.get_params(deep=False)["resolution"]
+            log_density = own - targets.log_units(table.take(places), resolution)
         rows = np.concatenate(self.folds_ or [np.empty(0, int)])
         total = np.full(n_rows, -np.inf)
         if len(rows):
@@ -221,6 +227,7 @@ class MemberRegressor(DensityRegressor):
     def _diagnose(
         self,
         model: Model,
+        targets: TargetUnits,
         table: Table,
         judged: GuardFit,
         held_out: Sequence[np.ndarray],
@@ -230,7 +237,7 @@ class MemberRegressor(DensityRegressor):
         """Return the diagnostics that all estimators have."""
         validation = np.unique(np.concatenate(held_out)) if watched is None else watched.y
         return {
-            **diagnose(model, table, judged),
+            **diagnose(model, targets, table, judged),
             "outlier_rows": self._outliers(judged),
             "training_rows": len(seen.x),
             "validation_rows": len(validation),
@@ -241,6 +248,7 @@ class MemberRegressor(DensityRegressor):
         model: Model,
         *,
         settings: dict,
+        targets: TargetUnits | None = None,
         target_ndim: int,
         best: np.ndarray,
         diagnostics: dict,
@@ -248,6 +256,7 @@ class MemberRegressor(DensityRegressor):
     ) -> Any:
         """Become a fitted estimator."""
         self.model_ = model
+        self._targets = targets
         self._fit_settings = settings
         self.target_ndim_ = target_ndim
         self.n_outputs_ = model.network.dim
@@ -264,6 +273,7 @@ class MemberRegressor(DensityRegressor):
         return Saved(
             settings=self._fit_settings,
             model=self.model_,
+            targets=self._targets,
             feature_names=None if names is None else [str(name) for name in names],
             target_ndim=self.target_ndim_,
             history=self.history_,
@@ -282,6 +292,7 @@ class MemberRegressor(DensityRegressor):
         self._keep(
             saved.model,
             settings=saved.settings,
+            targets=saved.targets,
             target_ndim=saved.target_ndim,
             best=saved.best_epochs,
             diagnostics=saved.diagnostics,

@@ -18,7 +18,7 @@ from jaxtyping import Int
 
 from .. import _files
 from .._files import FileError as FileError
-from ..families import FAMILIES
+from ..families import is_known
 from ..nn import MixtureNetwork, Predictor
 from . import parameters
 from .categories import Categories
@@ -43,6 +43,7 @@ from .file_parts import (
 )
 from .prediction import Model
 from .schema import Schema
+from .targets import TargetUnits, make_model, own_predictor
 
 KIND, VERSION = "ngem.MDNRegressor", 3
 
@@ -59,6 +60,7 @@ class Saved(NamedTuple):
     Attributes:
         settings: Its parameters.
         model: Network and units.
+        targets: How targets become what the network learns.
         feature_names: Names of the columns, if it was fitted on a table that had them.
         target_ndim: 1 if the targets were a vector, 2 if they were columns.
         history: Train and validation likelihood of each member and epoch.
@@ -70,6 +72,7 @@ class Saved(NamedTuple):
 
     settings: dict[str, Any]
     model: Model
+    targets: TargetUnits
     feature_names: list[str] | None
     target_ndim: int
     history: dict[str, np.ndarray]
@@ -122,7 +125,9 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
         header["diagnostics"] = {"dropout": from_parameters, **header["diagnostics"]}
     _check_header(header, settings, arrays)
     inputs = read_inputs(arrays, header["n_features"])
-    targets = read_scaling(arrays, "targets", header["n_outputs"])
+    units = TargetUnits(
+        parameters.family(settings), read_scaling(arrays, "targets", header["n_outputs"])
+    )
     members = len(header["best_epochs"])
     trained_with = {**settings, "dropout": header["diagnostics"]["dropout"]}
     network = Predictor(
@@ -136,7 +141,8 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     need(within, "best epochs within the history", best_epochs)
     return Saved(
         settings=settings,
-        model=Model(network, inputs, targets, settings["resolution"]),
+        model=make_model(units, network, inputs, settings["resolution"]),
+        targets=units,
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,
@@ -148,8 +154,9 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
 
 def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     model = saved.model
-    named = common_arrays(model.inputs, model.targets, saved.history)
-    parts = {"network": model.network.members, "guard": model.network.guard}
+    named = common_arrays(model.inputs, saved.targets.scaling, saved.history)
+    predictor = own_predictor(model)
+    parts = {"network": predictor.members, "guard": predictor.guard}
     return named | {
         name: np.asarray(leaf)
         for prefix, part in parts.items()
@@ -199,7 +206,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
     if saved["covariance"] == parameters.OLD_LOGISTIC:
         saved |= {"family": "logistic", "covariance": "diag"}
     names = saved["family"], saved["covariance"]
-    need(names in {kind.names for kind in FAMILIES.values()}, "a known family", names)
+    need(is_known(*names), "a known family", names)
     tuples = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
     return {**saved, **tuples, **parameters.TRANSIENT}
 

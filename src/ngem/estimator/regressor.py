@@ -11,8 +11,8 @@ from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
 from .member_regressor import MemberRegressor, histories, judge
 from .members import Job, Member, standardized, train_members
-from .prediction import Model
-from .preprocessing import fit_inputs, fit_scaling, no_scaling
+from .preprocessing import fit_inputs
+from .targets import fit_targets, make_model, read_inside
 
 
 class MDNRegressor(MemberRegressor):
@@ -213,21 +213,19 @@ class MDNRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        table = self._round(table)
+        table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
         inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
-        targets = no_scaling(table.y.shape[1])
-        if self.scale_targets:
-            targets = fit_scaling(seen.y, seen.weights)
+        targets = fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
         judged = judge(
-            parameters.family(settings),
+            targets.family.base,
             rows,
             held_out,
             other,
@@ -235,15 +233,16 @@ class MDNRegressor(MemberRegressor):
             guard=self.guard,
         )
         network = average([member.result.network for member in members], judged.guard)
-        model = Model(network, inputs, targets, self.resolution)
-        self._keep_log_densities(_num_samples(X), model, table, held_out, judged.log_density)
+        model = make_model(targets, network, inputs, self.resolution)
+        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
+            targets=targets,
             target_ndim=target_ndim,
             best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
-                **self._diagnose(model, table, judged, held_out, seen, watched),
+                **self._diagnose(model, targets, table, judged, held_out, seen, watched),
                 "dropout": members[0].dropout,
                 "skipped_steps": sum(member.result.skipped for member in members),
             },

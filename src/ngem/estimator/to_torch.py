@@ -30,13 +30,13 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
             "MDNRegressor, or a DensityStack of kinds of networks: DensityStack(['network', "
             "'network with bins'])."
         )
-    members, guard = model.network.members, model.network.guard
-    family, covariance = members.family.names
+    family, covariance = model.network.family.names
     if family != "gaussian":
         raise ValueError(
             f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
             "family='gaussian'."
         )
+    members, guard = model.network.members, model.network.guard
     scaling = model.inputs.scaling
     return torch.MixtureDensityNetwork(
         torch.Features(model.inputs.fill, model.inputs.flagged, scaling.location, scaling.scale),

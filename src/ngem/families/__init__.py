@@ -57,6 +57,20 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
     return kind(**read_options(name, kind.options, values), **settings)
 
 
+def covariances_of(family: str) -> tuple[str, ...]:
+    """Return the covariance structures that a family has."""
+    name, _ = parse_name(family)
+    return tuple(kind.names[1] for kind in FAMILIES.values() if kind.names[0] == name)
+
+
+def is_known(family: str, covariance: str) -> bool:
+    """Return whether there is such a family, with options that it can have."""
+    try:
+        return bool(get_family(family, covariance))
+    except ValueError:
+        return False
+
+
 __all__ = [
     "COVARIANCE_NAMES",
     "FAMILIES",
@@ -77,7 +91,10 @@ __all__ = [
     "MeanCholesky",
     "Student",
     "Weibull",
+    "covariances_of",
     "gather_conditions",
     "get_family",
+    "is_known",
+    "parse_name",
     "power_of",
 ]

@@ -65,6 +65,19 @@ class AbstractFamily(abc.ABC):
         """The family of link(Y), with the same parameters."""
         return self
 
+    @property
+    def standard(self) -> "AbstractFamily":
+        """The family in units of its own: with bounds of 0 and 1, if it has some."""
+        return self
+
+    @property
+    def far(self) -> float:
+        """Where an interval without an end may be taken to end, in units of the targets.
+
+        Squares of it, divided by the smallest scales, are finite in single precision.
+        """
+        return 1e4
+
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         """Refuse targets, (rows, dim), to which this family gives no probability."""
         low, high = self.link.ends

@@ -32,9 +32,7 @@ class LogGamma(AbstractIndependent):
     def information(self, params: LocationScale) -> tuple[Any, Any]:
         return 1.0, 4 * excess_trigamma(params.scale**-2)
 
-    def each_log_prob(
-        self, params: LocationScale, y: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
+    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         shape, offset = params.scale**-2, y - params.mean
         constant = -jnp.log(params.scale) - _LOG_SQRT_2PI - stirling_rest(shape)
         return constant - shape * _exp_excess(offset)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float
 
 from .._types import Power
 from .base import AbstractFamily
@@ -37,9 +37,7 @@ class AbstractIndependent(AbstractFamily):
         """Return the Fisher information of location and scale, both times scale^2."""
 
     @abc.abstractmethod
-    def each_log_prob(
-        self, params: LocationScale, y: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
+    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the log density of each coordinate."""
 
     @abc.abstractmethod

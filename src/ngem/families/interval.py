@@ -36,6 +36,10 @@ class AbstractInterval(AbstractTransformed):
     def link(self) -> Logit:
         return Logit(self.lower, self.upper)
 
+    @property
+    def standard(self) -> "AbstractInterval":
+        return replace(self, lower=0.0, upper=1.0)
+
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
         del location, scale  # only the bounds change
         return params

@@ -69,9 +69,7 @@ class AbstractLocationScale(AbstractIndependent):
         del params
         return self.unit_fisher
 
-    def each_log_prob(
-        self, params: LocationScale, y: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
+    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         z = (y - params.mean) / params.scale
         return self.unit_log_prob(z) - jnp.log(params.scale)
 

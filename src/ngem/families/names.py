@@ -15,9 +15,7 @@ def parse_name(text: str) -> tuple[str, list[str]]:
     return name, [part.strip() for part in inside.split(",")] if inside else []
 
 
-def read_options(
-    family: str, options: Sequence[str], values: Sequence[str]
-) -> dict[str, float]:
+def read_options(family: str, options: Sequence[str], values: Sequence[str]) -> dict[str, float]:
     """Return the options of a family as numbers by name."""
     read: dict[str, float] = {}
     for place, value in enumerate(values):

@@ -49,7 +49,9 @@ def invert_cdf(log_tail: Callable, log_prob: Callable, q: Float[Array, "..."]) -
     ones = jnp.ones_like(level)
     ends = lax.fori_loop(0, _DOUBLINGS, double, (jnp.zeros_like(level), ones))
     # The origin need not be the median: between it and the median the bracket lies on both sides.
-    ends = lax.fori_loop(0, _HALVINGS, halve, (jnp.where(ends[0] == 0, -64 * ones, ends[0]), ends[1]))
+    ends = lax.fori_loop(
+        0, _HALVINGS, halve, (jnp.where(ends[0] == 0, -64 * ones, ends[0]), ends[1])
+    )
     x = lax.stop_gradient(sign * 0.5 * (ends[0] + ends[1]))
     tail = log_tail(x, is_above)
     # The slope of the logarithm of a tail is its density over its probability.

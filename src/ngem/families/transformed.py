@@ -37,6 +37,10 @@ class AbstractTransformed(AbstractFamily):
         """From targets to the real line."""
 
     @property
+    def far(self) -> float:
+        return 1e30  # its logarithm is far as well
+
+    @property
     def takes_rows(self) -> bool:
         return self.base.takes_rows
 

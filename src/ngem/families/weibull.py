@@ -59,7 +59,5 @@ def _log_ratio(scale: Float[Array, "..."]) -> Float[Array, "..."]:
     s = jnp.where(small, scale, 0.0)
     # lgamma(1 + x) = -gamma x + zeta(2) x^2 / 2 - zeta(3) x^3 / 3 + zeta(4) x^4 / 4 - ...
     zetas = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699)
-    series = sum(
-        (-1) ** n * zeta / n * (2**n - 2) * s**n for n, zeta in enumerate(zetas, start=2)
-    )
+    series = sum((-1) ** n * zeta / n * (2**n - 2) * s**n for n, zeta in enumerate(zetas, start=2))
     return jnp.where(small, series, direct)

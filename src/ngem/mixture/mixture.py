@@ -410,9 +410,8 @@ class Mixture(eqx.Module):
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of all rows and a grid that resolves its bends."""
-        location = self.component_mean()
-        deviation = jnp.sqrt(self.component_variance())
-        grid = location + deviation * jnp.array(_BENDS, location.dtype)[None, None]
+        bends = jnp.array(sorted(_BENDS), self.logits.dtype)
+        grid = self._per_component(lambda params: self.family.landmarks(params, bends))
         # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
         log_density = lambda x: self._log_density(x)  # noqa: E731
         return {"log_prob": log_density, "grid": sort_rows(grid.reshape(len(grid), -1)).T}
