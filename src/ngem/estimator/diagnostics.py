@@ -37,9 +37,7 @@ def diagnose(model: Model, targets: TargetUnits, train: Table, judged: GuardFit)
         "gain_over_linear": _number(judged.networks - judged.linear),
         "target_location": model.targets.location.tolist(),
         "target_scale": model.targets.scale.tolist(),
-        "nll_offset": float(
-            np.average(targets.log_units(train, model.resolution), weights=train.weights)
-        ),
+        "nll_offset": targets.mean_offset(train),
     }
 
 

@@ -59,6 +59,12 @@ class TargetUnits:
         of_interval = 0.0 if resolution is None else np.log(resolution)
         return np.where(lower == upper, of_density, of_interval).sum(axis=1)
 
+    def mean_offset(self, table: Table) -> float:
+        """Return what turns a mean negative log density of the networks' into the user's."""
+        own = self.scaling.log_volume
+        slopes = self.family.link.log_slope(table.y).sum(axis=1)
+        return own - float(np.average(slopes, weights=table.weights)) if slopes.any() else own
+
 
 class LinkedPredictor(AbstractPredictor):
     """A predictor of link(Y), as one of Y.

@@ -52,7 +52,7 @@ class Weibull(AbstractPositive):
 
 
 def _log_ratio(scale: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return log(E[Y^2] / E[Y]^2) = lgamma(1 + 2 s) - 2 lgamma(1 + s), by its series for small s."""
+    """Return log(E[Y^2] / E[Y]^2) = lgamma(1 + 2 s) - 2 lgamma(1 + s); a series for small s."""
     small = scale < 0.02
     inside = jnp.where(small, 1.0, scale)
     direct = jax.scipy.special.gammaln(1 + 2 * inside) - 2 * jax.scipy.special.gammaln(1 + inside)
