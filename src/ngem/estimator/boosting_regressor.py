@@ -32,8 +32,10 @@ class MixtureBoostingRegressor(MemberRegressor):
         n_members: Models whose densities are averaged. The rows are divided into as many folds, and
             each member holds out one of them to stop by: all rows train, and every row is held out
             once. They train side by side on all cores.
-        family: Distribution of the components: "gaussian"; "logistic" with heavier tails;
-            "laplace" with a sharp peak and heavier tails still. Several target columns are
+        family: Distribution of the components, with options in parentheses: "gaussian";
+            "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
+            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
+            targets between two bounds. Several target columns are
             independent within a component.
         curvature: "fisher", the weight of a component times its Fisher information; or "em", with
             responsibilities in place of weights, so that a leaf's step of a mean is an M-step. For

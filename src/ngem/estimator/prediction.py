@@ -166,6 +166,7 @@ class Model(Generic[Network, Inputs]):
             self.targets.forward(y),
             shared=("crps",),
             finish=lambda part: part.astype(float) * self.targets.scale,
+            numbers=1 if self.network.family.has_crps else 2 * _BUDGET // _FEW,
         )
 
     def region_mass(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -125,10 +125,8 @@ class LinkedPredictor(AbstractPredictor):
         return LinkedPredictor(self.inner.member(index), self.location, self.scale, self.linked)
 
     def _linked(self, mixture: Mixture) -> Mixture:
-        location, scale = (jnp.asarray(part, jnp.float32) for part in (self.location, self.scale))
-
         def one(params: Params) -> Params:
-            return mixture.family.rescale(params, location, scale)
+            return mixture.family.rescale(params, self.location, self.scale)
 
         for _ in mixture.logits.shape:
             one = jax.vmap(one)
@@ -155,7 +153,8 @@ def make_model(
     family = units.family
     if family.base is family:
         return Model(predictor, inputs, units.scaling, resolution)
-    location, scale = family.link.outer(*units.scaling)[:2]
+    inner = family.link.outer(*units.scaling)[:2]
+    location, scale = (jnp.asarray(part, jnp.float32) for part in inner)
     linked = LinkedPredictor(predictor, location, scale, family.standard)
     return Model(linked, inputs, units.outer, resolution)
 

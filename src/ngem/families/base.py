@@ -245,8 +245,8 @@ class AbstractFamily(abc.ABC):
     @property
     def _no_crps(self) -> str:
         return (
-            f"crps needs a closed form for E|Y - Y'|, which {type(self).__name__} does not have; "
-            "use Gaussian or Laplace components, or estimate it from mixture.sample(key, (n,))."
+            f"E|Y - Y'| has no closed form for {type(self).__name__}; mixture.crps integrates "
+            "instead."
         )
 
     # Incomplete observations.

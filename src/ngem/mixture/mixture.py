@@ -254,10 +254,19 @@ class Mixture(eqx.Module):
     def crps(self, y: Any) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
-        In closed form, for Gaussian and Laplace components.
+        In closed form for Gaussian and Laplace components, else by quadrature.
         """
         checks.check_one_dimensional("crps", self.dim)
-        return self._each_row(Mixture._crps, self._read(y))
+        if self.family.has_crps:
+            return self._each_row(Mixture._crps, self._read(y))
+        return self._each_row(Mixture._crps_by_quadrature, self._read(y), size=_GRID_BLOCK)
+
+    @eqx.filter_jit
+    def _crps_by_quadrature(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        rows = y.shape[:-1]
+        flat: Mixture = broadcast_rows(self, self.batch_shape, rows)._flat()
+        score = univariate.crps(flat._cdf(), flat._shape()["grid"], y.reshape(-1))
+        return score.reshape(rows)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
