@@ -1,6 +1,6 @@
 """Draw docs/images/families.png: each family with three sets of parameters.
 
-    python benchmarks/families_picture.py
+python benchmarks/families_picture.py
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from ngem.families import LocationScale, get_family
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 _IMAGE = Path(__file__).parents[1] / "docs/images/families.png"
 

@@ -70,7 +70,8 @@ def test_predictions_keep_to_where_targets_lie(family, kind, tmp_path):
     np.testing.assert_allclose(loaded.predict(x[:40]), model.predict(x[:40]))
     np.testing.assert_allclose(loaded.log_prob(x, y), model.log_prob(x, y))
     loaded.save(tmp_path / "again.ngem")
-    assert (tmp_path / "again.ngem").read_bytes() == (tmp_path / "model.ngem").read_bytes()
+    again = type(model).load(tmp_path / "again.ngem")
+    np.testing.assert_array_equal(again.predict(x[:40]), loaded.predict(x[:40]))
 
 
 @pytest.mark.trains

@@ -202,6 +202,15 @@ class AbstractFamily(abc.ABC):
     def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
         """Return the parameters of the same family for some of the coordinates."""
 
+    def condition(self, params: Params, dims: tuple[int, ...], y: Float[Array, " given"]) -> Params:
+        """Return the parameters of the other coordinates, given the values of some.
+
+        The default is for independent coordinates: the others are what they were.
+        """
+        del y
+        dim = jax.tree.leaves(params)[0].shape[0]
+        return self.marginal(params, tuple(d for d in range(dim) if d not in dims))
+
     @abc.abstractmethod
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
         """Return the parameters of `location + scale * Y`, in the family `rescaled`.

@@ -200,6 +200,44 @@ class Mixture(eqx.Module):
         components = self._per_component(lambda params: self.family.marginal(params, picked))
         return Mixture(self.logits, components, self.family)
 
+    def condition_on(self, dims: int | Sequence[int], y: Any) -> "Mixture":
+        """Return the mixture of the other target columns, given the values of some.
+
+        Exact: each component becomes its own conditional distribution, and its weight is the
+        posterior probability of the component given these values.
+
+        Args:
+            dims: Columns that are given.
+            y: Their values, `(*batch_shape, columns)`; a single column may lack its last axis.
+
+        >>> factor = jnp.array([[[1.0, 0.0], [0.8, 0.6]]])
+        >>> mixture = gaussian_mixture(jnp.zeros(1), jnp.zeros((1, 2)), factor)
+        >>> float(mixture.condition_on(0, jnp.array([2.0])).mean()[0])
+        1.6
+        """
+        known = self.marginal(dims)
+        picked = (dims,) if isinstance(dims, int) else tuple(dims)
+        picked = tuple(index % self.dim for index in picked)
+        if len(set(picked)) != len(picked) or len(picked) >= self.dim:
+            raise ValueError(
+                f"dims must be different columns, fewer than all {self.dim}, got {picked}; one "
+                "column at least must be left to predict."
+            )
+        y = known._read(y)
+        if y.shape[:-1] != self.batch_shape:
+            raise ValueError(
+                f"y must have one value for each row, shape {(*self.batch_shape, len(picked))}, "
+                f"got {y.shape}; repeat the mixture's rows to condition on several values."
+            )
+        components = map_components(
+            lambda params, y: self.family.condition(params, picked, y),
+            self.components,
+            self.batch_shape,
+            y,
+            event_rank=1,
+        )
+        return Mixture(known._log_joint(y)[1], components, self.family)
+
     def cdf(self, y: Any) -> Float[Array, "*rows"]:
         """Return P(Y <= y) of a one-dimensional mixture."""
         checks.check_one_dimensional("cdf", self.dim)
