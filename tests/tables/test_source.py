@@ -24,6 +24,7 @@ def test_a_source_is_read_in_two_passes(mixed, passes):
         "inputs": schema.n_features,
         "targets": ["price"],
         "steps": [None],
+        "proposals": [None],
         "seed": 1,
         "kind": "network",
     }

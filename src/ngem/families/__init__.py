@@ -4,6 +4,7 @@ from typing import Any
 
 from .._errors import check_choice
 from .base import AbstractFamily
+from .beta import Beta, LogitBeta
 from .conditions import Condition, gather_conditions
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian, MeanCholesky
@@ -17,6 +18,7 @@ from .logitnormal import LogitNormal
 from .lognormal import LogNormal
 from .names import parse_name, read_options
 from .powers import power_of
+from .propose import Proposal, propose_family
 from .student import Student
 from .weibull import Weibull
 
@@ -31,6 +33,7 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "gamma": Gamma,
     "weibull": Weibull,
     "logitnormal": LogitNormal,
+    "beta": Beta,
 }
 
 #: What users choose from: names of distributions, and of covariance structures.
@@ -77,6 +80,7 @@ __all__ = [
     "FAMILY_NAMES",
     "AbstractFamily",
     "AbstractLocationScale",
+    "Beta",
     "Condition",
     "DiagonalGaussian",
     "FullGaussian",
@@ -87,8 +91,10 @@ __all__ = [
     "LogGamma",
     "LogNormal",
     "Logistic",
+    "LogitBeta",
     "LogitNormal",
     "MeanCholesky",
+    "Proposal",
     "Student",
     "Weibull",
     "covariances_of",
@@ -97,4 +103,5 @@ __all__ = [
     "is_known",
     "parse_name",
     "power_of",
+    "propose_family",
 ]

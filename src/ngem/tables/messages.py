@@ -40,11 +40,24 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
         for name, step in zip(facts["targets"], facts["steps"], strict=True)
         if step is not None and facts.get("resolution") is None
     )
+    supports = "".join(
+        f"\nNote:     {name}: {reason}. Components of the default family reach beyond. --family "
+        f"{family} does not."
+        for name, (family, reason) in _proposals(facts)
+    )
     return (
         f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
         f"Features: {len(kinds)} columns ({counts}){inputs}\n"
-        f"Targets:  {', '.join(facts['targets'])}{rounded}"
+        f"Targets:  {', '.join(facts['targets'])}{rounded}{supports}"
     )
+
+
+def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the targets to which another family is proposed, unless the user has chosen one."""
+    if facts.get("family") is not None or "family" not in KINDS[facts["kind"]].options:
+        return []
+    pairs = zip(facts["targets"], facts["proposals"], strict=True)
+    return [(name, proposal) for name, proposal in pairs if proposal is not None]
 
 
 def training_text(result: dict[str, Any]) -> str:

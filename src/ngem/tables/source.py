@@ -10,6 +10,7 @@ import numpy as np
 from .._errors import check_choice
 from ..estimator.preprocessing import rounding_step
 from ..estimator.schema import Column, Schema
+from ..families import propose_family
 from .columns import describe
 from .encode import Rows
 from .formats import TableError, column_types, split_names
@@ -86,6 +87,7 @@ class Source:
             "inputs": schema.n_features,
             "targets": list(schema.targets),
             "steps": [rounding_step(column) for column in rows.y.T],
+            "proposals": [propose_family(column) for column in rows.y.T],
             "seed": self.seed,
             "kind": self.model,
         }
