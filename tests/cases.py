@@ -174,10 +174,14 @@ FAMILIES = {
 }
 
 
-def families_but_slow(*fast) -> pytest.MarkDecorator:
-    """Return all families, for code that treats them alike: every change runs the fast ones."""
-    marks = {name: [] if name in fast else pytest.mark.slow for name in FAMILIES}
-    cases = [pytest.param(case, marks=marks[name], id=name) for name, case in FAMILIES.items()]
+#: Families with a location and a scale: what stands for all others in code that treats them alike.
+LOCATION_SCALE = {name: case for name, case in FAMILIES.items() if case.standard}
+
+
+def families_but_slow(*fast, among=LOCATION_SCALE) -> pytest.MarkDecorator:
+    """Return families, for code that treats them alike: every change runs the fast ones."""
+    marks = {name: [] if name in fast else pytest.mark.slow for name in among}
+    cases = [pytest.param(case, marks=marks[name], id=name) for name, case in among.items()]
     return pytest.mark.parametrize("case", cases)
 
 
