@@ -33,6 +33,7 @@ class Table(NamedTuple):
         keep: Which targets are used; None for all.
         resolution: Step of counts.
         event: Column that is 0 where a time is censored.
+        has_zeros: Whether zeros are taken as values below the smallest other one.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Table(NamedTuple):
     keep: Callable[[np.ndarray], np.ndarray] | None = None
     resolution: float | None = None
     event: str | None = None
+    has_zeros: bool = False
 
 
 def _positive(y: np.ndarray) -> np.ndarray:
@@ -55,6 +57,9 @@ _TABLES = {
     ),
     "medical expenses above 0 (medexp)": Table(
         "medexp.csv", "med", ("lognormal", "gamma"), keep=_positive
+    ),
+    "medical expenses with zeros (medexp)": Table(
+        "medexp.csv", "med", ("lognormal", "weibull"), has_zeros=True
     ),
     "days in hospital (medpar)": Table(
         "medpar.csv", "los", ("lognormal", "weibull"), drop=("provnum",), resolution=1.0
@@ -89,6 +94,9 @@ def read(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     features = frame.drop(unused).with_columns(pl.col(pl.String).cast(pl.Categorical).to_physical())
     x = features.cast(pl.Float64).to_numpy()
     kept = np.ones(len(y), bool) if table.keep is None else table.keep(y)
+    if table.has_zeros:
+        least = y[y > 0].min()
+        return x, np.where(y > 0, y, -np.inf), np.where(y > 0, y, least)
     upper = None if seen is None else np.where(seen, y, np.inf)
     return x[kept], y[kept], None if upper is None else upper[kept]
 
@@ -119,8 +127,11 @@ def score(table: Table, family: str, split: int) -> dict[str, float]:
 
 def main() -> None:
     """Run all tables and write the result."""
-    result: dict[str, Any] = {}
+    # What is there already is kept: a run can be continued.
+    result: dict[str, Any] = json.loads(_RESULT.read_text()) if _RESULT.exists() else {}
     for name, table in _TABLES.items():
+        if name in result:
+            continue
         result[name] = {}
         for family in ("gaussian", *table.families):
             runs = [score(table, family, split) for split in range(_SPLITS)]
