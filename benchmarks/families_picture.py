@@ -27,14 +27,13 @@ _PANELS = {
     "gamma": ((0, 6), ((0.0, 1.0), (0.7, 0.4), (1.2, 0.2))),
     "lognormal": ((0, 6), ((0.0, 0.9), (0.6, 0.4), (1.2, 0.2))),
     "weibull": ((0, 6), ((0.3, 1.0), (0.7, 0.4), (1.2, 0.2))),
-    "beta": ((0, 1), ((0.0, 0.25), (0.0, 0.9), (1.5, 0.4))),
     "logitnormal": ((0, 1), ((0.0, 0.5), (0.0, 2.0), (1.5, 1.0))),
 }
 
 
 def main() -> None:
     """Draw all families."""
-    figure, axes = plt.subplots(2, 5, figsize=(15, 5), layout="constrained")
+    figure, axes = plt.subplots(3, 3, figsize=(10, 7), layout="constrained")
     for panel, (name, (ends, pairs)) in zip(axes.flat, _PANELS.items(), strict=True):
         family = get_family(name)
         x = np.linspace(*ends, 801)[1:-1]

@@ -13,7 +13,6 @@ from scipy import special, stats
 
 from ngem.families import (
     AbstractFamily,
-    Beta,
     DiagonalGaussian,
     FullGaussian,
     Gamma,
@@ -21,7 +20,6 @@ from ngem.families import (
     Laplace,
     LogGamma,
     Logistic,
-    LogitBeta,
     LogitNormal,
     LogNormal,
     Student,
@@ -104,11 +102,6 @@ def _location_scale(family: AbstractFamily, standard: Any) -> FamilyCase:
     return FamilyCase(family, lambda p: standard(p.mean, p.scale), standard)
 
 
-def _scipy_beta(params) -> Any:
-    total = params.scale**-2
-    return stats.beta(special.expit(params.mean) * total, special.expit(-params.mean) * total)
-
-
 EULER = np.euler_gamma
 POSITIVE_MOMENTS = ((1.0, 2.0, 0.5), (0.3, 2.0, 0.1))
 SHARE_MOMENTS = ((0.5, 0.3, 0.8), (0.02, 0.03, 0.01))
@@ -151,19 +144,6 @@ FAMILIES = {
         lambda p: stats.weibull_min(1 / p.scale, scale=np.exp(p.mean - (1 - EULER) * p.scale)),
         targets=np.exp,
         moments=POSITIVE_MOMENTS,
-    ),
-    "logit-beta": FamilyCase(
-        LogitBeta(),
-        lambda p: oracles.LogitOf(_scipy_beta(p)),
-        moments=((1.0, -2.0, 0.5), (0.3, 2.0, 1.0)),
-        n_draws=10_000,
-    ),
-    "beta": FamilyCase(
-        Beta(),
-        lambda p: _scipy_beta(p),
-        targets=special.expit,
-        moments=SHARE_MOMENTS,
-        n_draws=10_000,
     ),
     "logitnormal": FamilyCase(
         LogitNormal(),

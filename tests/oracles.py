@@ -110,29 +110,6 @@ class LogitNormal:
         return special.expit(self.logits.isf(q))
 
 
-class LogitOf:
-    """The distribution of the logit of a variable on (0, 1), from scipy's of the variable."""
-
-    def __init__(self, law):
-        self.law = law
-
-    def logpdf(self, z):
-        slope = special.log_expit(z) + special.log_expit(-z)
-        return self.law.logpdf(special.expit(z)) + slope
-
-    def pdf(self, z):
-        return np.exp(self.logpdf(z))
-
-    def cdf(self, z):
-        return self.law.cdf(special.expit(z))
-
-    def ppf(self, q):
-        return special.logit(self.law.ppf(q))
-
-    def isf(self, q):
-        return special.logit(self.law.isf(q))
-
-
 def gaussian_mixture_1d(weights, means, scales):
     """Return pdf and cdf of a one-dimensional Gaussian mixture."""
     weights, means, scales = map(np.asarray, (weights, means, scales))

@@ -34,8 +34,8 @@ class MixtureBoostingRegressor(MemberRegressor):
             once. They train side by side on all cores.
         family: Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
-            "lognormal", "gamma" or "weibull" of positive targets; "beta(0, 100)" or
-            "logitnormal(0, 100)" of targets between two bounds. Several target columns are
+            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
+            targets between two bounds. Several target columns are
             independent within a component.
         curvature: "fisher", the weight of a component times its Fisher information; or "em", with
             responsibilities in place of weights, so that a leaf's step of a mean is an M-step. For

@@ -31,8 +31,8 @@ class MDNRegressor(MemberRegressor):
         activation: "gelu", "relu", "silu" or "tanh".
         family: Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
-            "lognormal", "gamma" or "weibull" of positive targets; "beta(0, 100)" or
-            "logitnormal(0, 100)" of targets between two bounds.
+            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
+            targets between two bounds.
         covariance: "diag", or "full" for targets that are correlated within a Gaussian component.
             None is "full" for 2 to 16 targets of at least 1,000 rows with Gaussian components,
             else "diag".

@@ -4,7 +4,6 @@ from typing import Any
 
 from .._errors import check_choice
 from .base import AbstractFamily
-from .beta import Beta, LogitBeta
 from .conditions import Condition, gather_conditions
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian, MeanCholesky
@@ -33,7 +32,6 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "gamma": Gamma,
     "weibull": Weibull,
     "logitnormal": LogitNormal,
-    "beta": Beta,
 }
 
 #: What users choose from: names of distributions, and of covariance structures.
@@ -80,7 +78,6 @@ __all__ = [
     "FAMILY_NAMES",
     "AbstractFamily",
     "AbstractLocationScale",
-    "Beta",
     "Condition",
     "DiagonalGaussian",
     "FullGaussian",
@@ -91,7 +88,6 @@ __all__ = [
     "LogGamma",
     "LogNormal",
     "Logistic",
-    "LogitBeta",
     "LogitNormal",
     "MeanCholesky",
     "Proposal",

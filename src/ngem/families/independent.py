@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._types import Power
 from .base import AbstractFamily
-from .powers import power_2x2, power_of
+from .powers import power_of
 
 #: Width of a short interval, in units of the scale; shorter still far from the mean.
 _SHORT = 1e-2
@@ -28,18 +28,13 @@ class AbstractIndependent(AbstractFamily):
     """Independent coordinates with parameters whose Fisher information is diagonal.
 
     F(location) = a / scale^2 and F(scale) = b / scale^2. The numbers (a, b) are `information`,
-    which may depend on the parameters; `cross_information` is for those that are coupled. Functions
-    of one coordinate begin with `each_`. They work element by element, on arrays with any axes.
+    which may depend on the parameters. Functions of one coordinate begin with `each_`. They work
+    element by element, on arrays with any axes.
     """
 
     @abc.abstractmethod
     def information(self, params: LocationScale) -> tuple[Any, Any]:
         """Return the Fisher information of location and scale, both times scale^2."""
-
-    def cross_information(self, params: LocationScale) -> Any:
-        """Return the Fisher information between location and scale, times scale^2; None for 0."""
-        del params
-        return None
 
     @abc.abstractmethod
     def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -86,9 +81,6 @@ class AbstractIndependent(AbstractFamily):
 
         In log(scale) the information is b, in scale^2 / 2 it is b / scale^4.
         """
-        cross = self.cross_information(params)
-        if cross is not None:
-            return self._coupled_solve(params, grad, power, coordinates, cross)
         metric = power_of(params.scale, 2 * power)
         for_mean, for_scale = (_inverse_power(info, power) for info in self.information(params))
         if coordinates == "scale":
@@ -96,31 +88,6 @@ class AbstractIndependent(AbstractFamily):
         elif coordinates == "variance":
             for_scale = jnp.minimum(metric, 1) ** 2 * for_scale
         return LocationScale(grad.mean * (metric * for_mean), grad.scale * for_scale)
-
-    def _coupled_solve(
-        self,
-        params: LocationScale,
-        grad: LocationScale,
-        power: Power,
-        coordinates: str,
-        cross: Float[Array, "..."],
-    ) -> LocationScale:
-        """Return F^-power grad where location and scale are coupled.
-
-        In coordinates of log(scale) the gradient is multiplied by the scale before and divided by
-        it after; in those of the variance narrow scales are slowed down on both sides, so that the
-        result is symmetric and positive definite in raw outputs.
-        """
-        if isinstance(power, int | float) and power == 0:
-            return grad
-        scale, own = params.scale, self.information(params)
-        unit = 1.0 if coordinates == "scale" else scale
-        slow = power_of(jnp.minimum(scale, 1.0), 2 * power) if coordinates == "variance" else 1.0
-        entries = (own[0] / scale**2, cross * unit / scale**2, own[1] * unit**2 / scale**2)
-        first, second = power_2x2(entries, (grad.mean, grad.scale * unit * slow), power)
-        solved = LocationScale(first, second * slow / unit)
-        # No rounding error at power 0.
-        return jax.tree.map(lambda new, old: jnp.where(power == 0, old, new), solved, grad)
 
     def fisher_solve_each(
         self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str

@@ -34,17 +34,3 @@ def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
 def _by_logarithm(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent; cheaper than jnp.power where a density needs the logarithm too."""
     return jnp.exp(jnp.asarray(exponent, x.dtype) * jnp.log(x))
-
-
-def power_2x2(
-    entries: tuple[Array, Array, Array], vector: tuple[Array, Array], power: Power
-) -> tuple[Array, Array]:
-    """Return M^-power v for M = [[a, b], [b, c]], positive definite, element by element."""
-    a, b, c = entries
-    angle = 0.5 * jnp.arctan2(2 * b, a - c)
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
-    larger = 0.5 * (a + c) + jnp.hypot(0.5 * (a - c), b)
-    smaller = (a * c - b * b) / larger
-    along = power_of(larger, -power) * (cos * vector[0] + sin * vector[1])
-    across = power_of(smaller, -power) * (cos * vector[1] - sin * vector[0])
-    return cos * along - sin * across, sin * along + cos * across

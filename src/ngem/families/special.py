@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-#: Halvings of the bracket of a quantile: first its size is doubled, then halved.
-_DOUBLINGS, _HALVINGS = 40, 70
+#: Steps of a search for a quantile: its bracket is doubled, then halved.
+_ITERATIONS = 110
 
 #: Arguments below this are moved up by recurrence before an asymptotic series is used.
 _STEPS = 8
@@ -33,25 +33,23 @@ def invert_cdf(log_tail: Callable, log_prob: Callable, q: Float[Array, "..."]) -
     fixed = lax.stop_gradient(level)
     sign = jnp.where(is_above, 1.0, -1.0).astype(q.dtype)
 
-    def is_inner(x: Array) -> Array:
-        """Whether the tail beyond sign * x is still heavier than asked for."""
-        return log_tail(sign * x, is_above) > fixed
-
-    def double(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        inner = is_inner(ends[1])
-        return jnp.where(inner, ends[1], ends[0]), jnp.where(inner, 2 * ends[1], ends[1])
-
-    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        inner = is_inner(middle)
-        return jnp.where(inner, middle, ends[0]), jnp.where(inner, ends[1], middle)
+    def shrink(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        """Double the outer end until it is far enough out, then halve the bracket."""
+        low, high, is_bounded = state
+        x = jnp.where(is_bounded, 0.5 * (low + high), high)
+        # Whether the tail beyond is still heavier than asked for.
+        is_inner = log_tail(sign * x, is_above) > fixed
+        grown = jnp.where(is_bounded, high, 2 * high)
+        return (
+            jnp.where(is_inner, x, low),
+            jnp.where(is_inner, grown, x),
+            is_bounded | ~is_inner,
+        )
 
     ones = jnp.ones_like(level)
-    ends = lax.fori_loop(0, _DOUBLINGS, double, (jnp.zeros_like(level), ones))
-    # The origin need not be the median: between it and the median the bracket lies on both sides.
-    ends = lax.fori_loop(
-        0, _HALVINGS, halve, (jnp.where(ends[0] == 0, -64 * ones, ends[0]), ends[1])
-    )
+    # The origin need not be the median: the bracket begins on its other side.
+    start = (-64 * ones, ones, jnp.zeros(level.shape, bool))
+    ends = lax.fori_loop(0, _ITERATIONS, shrink, start)
     x = lax.stop_gradient(sign * 0.5 * (ends[0] + ends[1]))
     tail = log_tail(x, is_above)
     # The slope of the logarithm of a tail is its density over its probability.
