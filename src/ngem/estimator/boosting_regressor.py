@@ -200,6 +200,7 @@ class MixtureBoostingRegressor(MemberRegressor):
             None if watched is None else units.of_guard(watched),
             [member.log_density for member in members],
             guard=self.guard,
+            widest=units.targets.widest,
         )
         forests = tuple(member.forest for member in members)
         network = boosting.tree_predictor(

@@ -125,7 +125,7 @@ class FoldedRegressor(MemberRegressor):
         first = read_mixture(members[0], table.x[:1], table.y.shape[1])
         outputs = Outputs(first.n_components, first.dim, DiagonalGaussian(scale_floor=0.0))
         network = tree_predictor(outputs, len(members), 0, None)
-        inputs = ForeignInputs(members, targets.scaling, targets.family)
+        inputs = ForeignInputs(members, targets.scaling, DiagonalGaussian(scale_floor=0.0))
         model = make_model(targets, network, inputs, None)
         densities = [
             model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.scaling.log_volume

@@ -3,7 +3,7 @@
 import abc
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -273,7 +273,7 @@ class MemberRegressor(DensityRegressor):
         return Saved(
             settings=self._fit_settings,
             model=self.model_,
-            targets=self._targets,
+            targets=cast(TargetUnits, self._targets),
             feature_names=None if names is None else [str(name) for name in names],
             target_ndim=self.target_ndim_,
             history=self.history_,
@@ -320,6 +320,7 @@ def judge(
     densities: Sequence[np.ndarray],
     *,
     guard: bool,
+    widest: np.ndarray | None = None,
 ) -> GuardFit:
     """Return the guard beside the members, and what held-out rows say of all together.
 
@@ -330,6 +331,7 @@ def judge(
         watched: Rows of the user's that stopped all members instead, or None.
         densities: Log density that each member gives to the rows that stopped it.
         guard: Whether the guard is wanted.
+        widest: See `fit_guard`.
     """
     train = _counted(rows)
     if watched is None:
@@ -339,7 +341,7 @@ def judge(
         judged_by = _counted(watched)
         counts = judged_by.counts
         log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
-    judged = fit_guard(family, train, judged_by, log_density)
+    judged = fit_guard(family, train, judged_by, log_density, widest)
     return judged if guard else judged.without_guard(log_density, counts)
 
 

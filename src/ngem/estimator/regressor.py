@@ -233,6 +233,7 @@ class MDNRegressor(MemberRegressor):
             other,
             [member.log_density for member in members],
             guard=self.guard,
+            widest=targets.widest,
         )
         network = average([member.result.network for member in members], judged.guard)
         model = make_model(targets, network, inputs, self.resolution)

@@ -42,6 +42,11 @@ class TargetUnits:
         return self.scaling.forward_ends(self.family.link.forward(ends), self.family.base.far)
 
     @property
+    def widest(self) -> Float[np.ndarray, " dim"]:
+        """How much wider than all targets a density beside the networks may be."""
+        return self.family.link.widest(self.scaling.scale)
+
+    @property
     def outer(self) -> Scaling:
         """The change of units that is left to do after the link is undone."""
         return Scaling(*self.family.link.outer(*self.scaling)[2:])

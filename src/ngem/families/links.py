@@ -38,6 +38,14 @@ class AbstractLink(abc.ABC):
     def log_slope(self, y: Any) -> Any:
         """Return log dz/dy, for y inside the interval."""
 
+    def widest(self, scale: Any) -> Any:
+        """Return how much wider than all targets a density beside the networks may be.
+
+        Args:
+            scale: Standard deviation of link(y) of each column.
+        """
+        return np.full_like(scale, 4.0)
+
     @abc.abstractmethod
     def outer(self, location: Any, scale: Any) -> tuple[Any, Any, Any, Any]:
         """Return two changes of units that together are y = backward(location + scale z).
@@ -83,6 +91,11 @@ class Log(AbstractLink):
 
     def backward(self, z: Any) -> Any:
         return _module(z).exp(z)
+
+    def widest(self, scale: Any) -> Any:
+        # The mean of a log-normal variable grows as exp(variance / 2). A faint density with a
+        # standard deviation of 6 would decide the mean of the whole mixture.
+        return np.clip(1.5 / scale, 1.0, 4.0)
 
     def log_slope(self, y: Any) -> Any:
         lib = _module(y)

@@ -54,8 +54,8 @@ def _expected(function: Callable, params: LocationScale) -> Float[Array, "..."]:
     def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
         return total + node[1] * function(params.mean + params.scale * node[0]), None
 
-    nodes = tuple(jnp.asarray(part, params.mean.dtype) for part in (_NODES, _WEIGHTS))
-    return jax.lax.scan(add, jnp.zeros_like(params.mean), nodes)[0]
+    nodes, weights = (jnp.asarray(part, params.mean.dtype) for part in (_NODES, _WEIGHTS))
+    return jax.lax.scan(add, jnp.zeros_like(params.mean), (nodes, weights))[0]
 
 
 def _unit_variance(params: LocationScale) -> Float[Array, "..."]:

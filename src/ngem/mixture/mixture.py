@@ -229,13 +229,8 @@ class Mixture(eqx.Module):
                 f"y must have one value for each row, shape {(*self.batch_shape, len(picked))}, "
                 f"got {y.shape}; repeat the mixture's rows to condition on several values."
             )
-        components = map_components(
-            lambda params, y: self.family.condition(params, picked, y),
-            self.components,
-            self.batch_shape,
-            y,
-            event_rank=1,
-        )
+        one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
+        components = map_rows(one, self.batch_shape)(self.components, y)
         return Mixture(known._log_joint(y)[1], components, self.family)
 
     def cdf(self, y: Any) -> Float[Array, "*rows"]:
