@@ -89,9 +89,9 @@ class Scaling(NamedTuple):
     def forward_ends(self, ends: Float[np.ndarray, "batch twice"], far: float) -> np.ndarray:
         """Return ends of intervals in single precision; infinite ones lie as far out as stated."""
         both = ends.reshape(len(ends), 2, -1)
-        ends_far = np.copysign(far, both)
+        outer = np.copysign(far, both)
         return (
-            np.where(np.isinf(both), ends_far, self.forward(both)).reshape(ends.shape).astype("f4")
+            np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
         )
 
     def backward(self, values: np.ndarray) -> np.ndarray:
