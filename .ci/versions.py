@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 #: What the core needs beside the package itself. PyTorch is large and has tests of its own.
-EXTRAS = ("boost", "cli", "data", "plot", "sklearn", "tables")
+EXTRAS = ("boost", "data", "plot", "tables")
 TOOLS = ("beartype", "hypothesis", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
 CORE = ("families", "mixture", "objectives", "nn", "training", "optimizers")
 

@@ -19,6 +19,9 @@ os.environ.setdefault(
     ),
 )
 
+# Models have the date of their fit: with one date, equal fits have equal files.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "1700000000")
+
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -41,8 +44,13 @@ for name, value in COMPILER.items():
 # Traced programs are many small objects that live on: looking for garbage among them is slow.
 gc.set_threshold(100_000, 20, 50)
 
-# The hook must be in place before the package's modules are first imported.
-install_import_hook("ngem", "beartype.beartype")
+# Packages of arrays: their annotations are checked at each call. The hook must be in place before
+# the package's modules are first imported.
+MATHEMATICS = "families geometry objectives mixture metrics nn"
+LEARNING = "boosting ensemble estimator optimizers training"
+install_import_hook(
+    [f"ngem.{name}" for name in f"{MATHEMATICS} {LEARNING}".split()], "beartype.beartype"
+)
 
 
 def pytest_collection_finish():

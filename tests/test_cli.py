@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import ngem
-from ngem import cli, demo
+from ngem import cli, demo, plotting
 from ngem.cli import app, main
+from ngem.estimator import portfolio
 from ngem.tables.kinds import KINDS
 
 from .cases import slow_but
@@ -100,6 +101,10 @@ def test_demo_writes_pictures_and_tables(n_objectives, tmp_path, monkeypatch):
     """Every change trains the networks with one objective only."""
     chosen = dict([*demo._ON_TWO_SINUSOIDS.items()][-n_objectives:])
     monkeypatch.setattr(demo, "_ON_TWO_SINUSOIDS", chosen)
+    small = {"hidden_sizes": (4,), "max_epochs": 2, "n_components": 2, "dropout": 0.0}
+    kind = portfolio.KINDS["network"]._replace(settings=small)
+    monkeypatch.setitem(portfolio.KINDS, "network", kind)
+    monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # of the page; slow to draw
     result = run("demo", "--out", str(tmp_path), "--epochs", "1")
     assert result.exit_code == 0, result.output
     for name in ("two_gaussians.png", "two_sinusoids.png"):
@@ -107,6 +112,12 @@ def test_demo_writes_pictures_and_tables(n_objectives, tmp_path, monkeypatch):
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size > 50_000
     assert "entropy" in result.output
+    assert "Table:    diabetes.csv, 400 rows\n" in result.output
+    assert "In words: on rows that it had not seen, " in result.output
+    assert "P(> 200)" in result.output
+    page = (tmp_path / "report.html").read_text()
+    assert "progression: diabetes.ngem on new.csv" in page
+    assert len((tmp_path / "predicted.csv").read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize("epochs", ["0", "many"])

@@ -12,8 +12,8 @@ from .cases import slow_but
 from .documents import ROOT, as_user, blocks, seeded_torch
 
 README = blocks(ROOT / "README.md")
-#: Its regions take long to compile; every change runs the page of boosted mixtures.
-(TREES,) = (block for block in README if "trees.predict_interval" in block)
+#: Every change runs the page of boosted mixtures and the laws of the losses in loops instead.
+LONG = ("trees.predict_interval", "import torch", "import equinox", "equinox as eqx")
 PACKAGE = ROOT / "src/ngem"
 
 
@@ -41,7 +41,7 @@ def benchmark(name):
 
 @pytest.mark.parametrize(
     "block",
-    slow_but(README, *(block for block in README if block != TREES)),
+    slow_but(README, *(b for b in README if not any(text in b for text in LONG))),
     ids=lambda block: block.split("\n")[0],
 )
 def test_readme_runs(block, capsys):

@@ -77,7 +77,7 @@ def test_imports_point_down(path, parts):
     [
         ("matplotlib", {"plotting"}),
         ("typer", {"cli", "_console"}),
-        ("sklearn", {"ensemble", "estimator", "nn"}),
+        ("sklearn", {"datasets", "ensemble", "estimator", "nn"}),
         ("optax", {"optimizers", "training", "repro"}),
         ("safetensors", {"_files"}),
         ("lightgbm", {"boosting"}),
@@ -87,6 +87,7 @@ def test_imports_point_down(path, parts):
         ("requests", {"datasets"}),
         ("jinja2", {"tables"}),
         ("polars", {"tables"}),
+        ("narwhals", {"estimator"}),
         ("pyarrow", {"tables"}),
     ],
 )

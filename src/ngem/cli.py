@@ -40,7 +40,7 @@ def root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the pictures.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option(help="Directory for pictures and files.")] = Path("out/demo"),
     epochs: Annotated[
         int,
         typer.Option(
@@ -48,7 +48,10 @@ def demo(
         ),
     ] = 50,
 ) -> None:
-    """Fit the paper's two synthetic examples with nll and with ngem, and compare them.
+    """Show why nll collapses and ngem does not, then learn from a table and use the model.
+
+    Writes two pictures, a model of a table that scikit-learn brings along, its predictions for
+    three rows, and report.html.
 
     Example: ngem demo --out out/demo
     """
@@ -92,8 +95,33 @@ def reproduce(
             raise ValueError("ID must be given, got none; try table1, fig4 or all.")
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A .csv, .tsv or .parquet file.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        allow_dash=True,
+        help="A .csv, .tsv, .txt, .parquet or .xlsx file, also with .gz; - is standard input.",
+    ),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `ngem fit`.")]
+_TEXT = "How a text file is written"
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        help="Between fields, such as ';' or 'tab'; by default it is found in the file.",
+        rich_help_panel=_TEXT,
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Before decimals, . or ,; by default it is found.", rich_help_panel=_TEXT),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the text, such as latin-1; by default it is found.", rich_help_panel=_TEXT
+    ),
+]
 Target = Annotated[str, typer.Option(metavar="COL[,COL]", help="Columns to predict.")]
 Features = Annotated[
     str | None,
@@ -123,7 +151,7 @@ Single = Annotated[
 Missing = Annotated[
     str | None,
     typer.Option(
-        help="Rows with gaps in features: error, drop or impute; with --model trees keep, error or "
+        help="Rows with gaps in features: impute, error or drop; with --model trees keep, error or "
         "drop. The first is the default."
     ),
 ]
@@ -257,6 +285,9 @@ def fit(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
     """Learn the density of some columns of a table given the others, and write the model.
@@ -287,6 +318,7 @@ def fit(
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
             validation_fraction, seed, model or choose_kind(options),
+            commands.read_how(separator, decimal, encoding),
         )  # fmt: skip
         commands.fit(
             source, source.kind.settings(options), out, Output(quiet, as_json), force=force
@@ -311,6 +343,21 @@ def predict(
         ),
     ] = "equal-tailed",
     samples: Annotated[int, typer.Option(min=0, help="Also write this many samples per row.")] = 0,
+    above: Annotated[
+        str | None,
+        typer.Option(help="Also write the probability to exceed each of these thresholds."),
+    ] = None,
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Calibrate the --interval by the rows that the model held out when it was fitted.",
+        ),
+    ] = False,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Calibrate the --interval by these rows, which the model has not seen."),
+    ] = None,
     keep: Annotated[
         str | None, typer.Option(metavar="COL[,COL]", help="Columns of DATA to copy to the output.")
     ] = None,
@@ -323,9 +370,14 @@ def predict(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
-    """Write mean, quantiles, intervals and samples for each row of a table, in the same order.
+    """Write mean, standard deviation, quantiles, intervals and samples for each row of a table.
+
+    Predictions are in the order of the rows.
 
     Rows are read and written in batches, so DATA may be larger than memory.
 
@@ -342,10 +394,14 @@ def predict(
         commands.predict(
             model,
             data,
+            how=commands.read_how(separator, decimal, encoding),
             quantiles=quantiles,
             interval=interval,
             kind=kind,
             samples=samples,
+            above=above,
+            conformal=conformal,
+            calibration=calibration,
             keep=keep,
             missing=missing,
             seed=seed,
@@ -362,6 +418,9 @@ def evaluate(
     missing: OtherMissing = None,
     quiet: Quiet = False,
     as_json: Json = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
     """Score a model on rows with known targets: NLL, CRPS, RMSE, coverage, PIT uniformity.
@@ -371,7 +430,8 @@ def evaluate(
     with readable_errors(debug=debug):
         from .tables import commands
 
-        commands.evaluate(model, data, missing=missing, output=Output(quiet, as_json))
+        how = commands.read_how(separator, decimal, encoding)
+        commands.evaluate(model, data, how=how, missing=missing, output=Output(quiet, as_json))
 
 
 @app.command()
@@ -385,6 +445,9 @@ def report(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of rows.")] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
     """Write one self-contained HTML page: scores, densities, intervals and calibration.
@@ -398,6 +461,7 @@ def report(
             model,
             data,
             out=out,
+            how=commands.read_how(separator, decimal, encoding),
             missing=missing,
             max_rows=max_rows,
             seed=seed,
@@ -431,6 +495,9 @@ def tune(
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
     """Choose settings by validation NLL, and write the best model.
@@ -448,7 +515,7 @@ def tune(
 
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
-            validation_fraction, seed, model,
+            validation_fraction, seed, model, commands.read_how(separator, decimal, encoding),
         )  # fmt: skip
         options = {
             "members": members,

@@ -1,7 +1,9 @@
-"""The demonstration behind `ngem demo`: NLL collapses where nGEM does not."""
+"""The demonstration behind `ngem demo`: why nGEM trains, then a table in and densities out."""
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from . import datasets, plotting
-from ._console import progress_bar
+from ._console import Output, progress_bar
 from .objectives import NGEM, NLL, OBJECTIVES
 from .repro import two_gaussians, two_sinusoids
+from .tables import commands
+from .tables.source import Source
 
 #: Full strength is the paper's, with our unbiased logits: the picture is that of its Figs. 2 and 5.
 #: Scales are learned directly on Two-Gaussians, so they are the coordinates.
@@ -27,11 +31,68 @@ _Runs = Mapping[str, two_gaussians.Run]
 
 
 def run_demo(out: Path, *, epochs: int = 50) -> None:
-    """Train on both synthetic examples of the paper, print tables and write pictures."""
+    """Train on both synthetic examples of the paper, then learn from a table and use the model."""
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
     show_two_gaussians(out, console, epochs=epochs)
     show_two_sinusoids(out, console, epochs=3 * epochs)
+    show_table(out, console)
+
+
+def show_table(out: Path, console: Console, **settings: Any) -> None:
+    """Learn from a table that scikit-learn brings along, predict three rows, and write a report.
+
+    Args:
+        out: Directory for the files.
+        console: Where to print.
+        settings: Parameters of the model that differ from those of `--quality fast`.
+    """
+    table, new, model = (out / name for name in ("diabetes.csv", "new.csv", "diabetes.ngem"))
+    three, report = out / "three.csv", out / "report.html"
+    _write_diabetes(table, new, three)
+    source = Source(table, "progression", model="stack")
+    _announce(console, "A table in", f"ngem fit {table} --target progression --quality fast")
+    commands.fit(source, {"quality": "fast", **settings}, model, Output(), force=True)
+    _announce(console, "densities out", f"ngem predict {model} {three} --above 200")
+    predicted, quiet = out / "predicted.csv", Output(quiet=True)
+    commands.predict(model, three, above="200", out=predicted, force=True, output=quiet)
+    _print_predictions(console, predicted, three)
+    _announce(console, "and a page about the model", f"ngem report {model} {new} --out {report}")
+    commands.report(model, new, out=report, force=True, output=Output())
+
+
+def _announce(console: Console, what: str, command: str) -> None:
+    console.print(f"\n[bold]{what}:[/bold]  $ {command}", highlight=False, soft_wrap=True)
+
+
+def _write_diabetes(table: Path, new: Path, three: Path) -> None:
+    """Write patients to learn from, others to judge by, and three of these by themselves."""
+    names, values = datasets.diabetes()
+    order = np.random.default_rng(0).permutation(len(values))
+    for path, rows in ((table, order[42:]), (new, order[:42]), (three, order[:3])):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([names, *values[rows].tolist()])
+
+
+def _print_predictions(console: Console, predicted: Path, three: Path) -> None:
+    """Print the density of each row in a few numbers, beside what came true."""
+    titles = {
+        "mean": "mean",
+        "q0.05": "5%",
+        "q0.5": "median",
+        "q0.95": "95%",
+        "above200": "P(> 200)",
+    }
+    shown = Table(title="progression of diabetes after a year, for three new patients")
+    for title in ("patient", *titles.values(), "true value"):
+        shown.add_column(title, justify="right")
+    with predicted.open() as file, three.open() as truth:
+        pairs = zip(csv.DictReader(file), csv.DictReader(truth), strict=True)
+        for number, (row, true) in enumerate(pairs, start=1):
+            numbers = [float(row[f"progression_{name}"]) for name in titles]
+            cells = [f"{value:.0f}" for value in numbers[:-1]] + [f"{numbers[-1]:.0%}"]
+            shown.add_row(str(number), *cells, f"{float(true['progression']):.0f}")
+    console.print(shown)
 
 
 def show_two_sinusoids(out: Path, console: Console, *, epochs: int) -> None:

@@ -29,9 +29,8 @@ def figure(row, pool, *, smoke):
 SOME = ("loss/K=3,D=1", "growth/time/batch")
 
 
-@pytest.mark.parametrize(
-    "rows", [SOME, pytest.param((), marks=pytest.mark.slow)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("rows", [SOME, ()], ids=["some", "all"])
+@pytest.mark.slow
 def test_a_smoke_run_goes_through(rows, tmp_path):
     """As a user runs it, in single precision and in a process that loads only what it measures."""
     out = tmp_path / "bench.json"

@@ -5,6 +5,7 @@ import pytest
 from ngem.bench import workers
 
 
+@pytest.mark.slow
 def test_a_worker_takes_turns_and_tells_what_went_wrong():
     pool = workers.Processes()
     try:

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -36,6 +37,26 @@ def correlated(n_rows=120, seed=0):
     x = rng.uniform(-1, 1, (n_rows, 2))
     noise = rng.standard_normal((n_rows, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
     return x, (x + 0.3 * noise) * np.array([1e3, 1e-3]) + np.array([5e4, 0.0])
+
+
+def mixed_table(n_rows=150, seed=0):
+    """Numbers, text, categories, dates, true and false, with gaps; each of them matters."""
+    rng = np.random.default_rng(seed)
+    start, days = pd.Timestamp("2024-01-01"), rng.integers(0, 99, n_rows)
+    table = pd.DataFrame(
+        {
+            "size": rng.uniform(0, 1, n_rows),
+            "place": rng.choice(["north", "south", "west"], n_rows),
+            "grade": pd.Categorical(rng.choice(["a", "b"], n_rows)),
+            "when": start + pd.to_timedelta(days, "D"),
+            "wet": rng.random(n_rows) < 0.5,
+        }
+    )
+    y = table["size"] + 2 * (table["place"] == "north") - (table["grade"] == "a") + table["wet"]
+    y = y + days / 30 + 0.1 * rng.standard_normal(n_rows)
+    table.loc[::11, "size"] = np.nan
+    table.loc[5::13, "place"] = None
+    return table, y.rename("price")
 
 
 @functools.cache

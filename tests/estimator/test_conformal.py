@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import ngem
-from ngem import ConformalRegressor, metrics
+from ngem import ConformalRegressor, DensityStack, _files, metrics
 from ngem.estimator.conformal import conformal_quantile
 
-from .common import branches, correlated, fitted
+from .common import branches, correlated, fitted, tiny
 
 N_POOL, N_CALIBRATION = 1200, 99
 
@@ -96,6 +98,7 @@ def test_coverage_over_calibration_sets_is_the_beta_distribution(name):
 
 
 @pytest.mark.parametrize("name", ["right", "too narrow"])
+@pytest.mark.slow
 def test_intervals_hold_what_the_region_contains(name):
     model, y = pool(name)
     rows = np.arange(N_POOL)
@@ -248,6 +251,67 @@ def test_a_model_must_be_calibrated_first_and_again_after_a_fit():
     ):
         with pytest.raises(ValueError, match="got one that was fitted again"):
             call()
+
+
+@pytest.mark.trains
+def test_it_is_an_estimator_of_scikit_learn():
+    x, y = branches()
+    model = ConformalRegressor(tiny(max_epochs=5, n_members=2), n_samples=7)
+    assert clone(model).get_params()["model__max_epochs"] == 5
+    assert repr(model).startswith("ConformalRegressor(model=MDNRegressor(")
+    with pytest.raises(ValueError, match="must be calibrated first"):
+        model.predict_interval(x)
+    model.fit(x, y)
+    assert not hasattr(model.model, "model_")  # a copy is fitted
+    np.testing.assert_array_equal(model.predict(x), model.model_.predict(x))
+    assert model.predict(x, quantiles=[0.1]).shape == (len(x), 1)
+    assert model.contains(x, y, 0.9).mean() > 0.8
+    assert cross_val_score(model, x, y, cv=2).shape == (2,)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", ["network", "stack"])
+def test_it_is_saved_with_its_model(kind, tmp_path):
+    x, y = branches()
+    network = tiny(max_epochs=2, n_members=2, dropout=0.0)
+    model = network if kind == "network" else DensityStack([("a", network)], n_members=2)
+    calibrated = ConformalRegressor(model, n_samples=9, random_state=3).fit(x, y)
+    calibrated.save(tmp_path / "model")
+    for loaded in (ngem.load(tmp_path / "model"), ConformalRegressor.load(tmp_path / "model")):
+        np.testing.assert_array_equal(loaded.scores_, calibrated.scores_)
+        assert (loaded.n_samples, loaded.random_state) == (9, 3)
+        expected = calibrated.predict_interval(x, 0.8)
+        np.testing.assert_array_equal(loaded.predict_interval(x, 0.8), expected)
+
+
+@pytest.mark.trains
+def test_hostile_files_are_refused(tmp_path):
+    path = tmp_path / "model"
+    x, y = branches()
+    calibrated = ConformalRegressor(fitted("one")).calibrate(x, y)
+    calibrated.save(path)
+    kind = {"kind": "ngem.ConformalRegressor", "version": 1}
+    arrays, header = _files.read(path, **kind)
+    for change in (
+        {"n_samples": 0},
+        {"n_samples": 10**12},
+        {"random_state": -1},
+        {"kind": "eval"},
+        {"kind": ["ngem.MDNRegressor"]},
+        {"model": {}},
+        {"more": 1},
+    ):
+        _files.write(path, arrays, {**header, **change}, **kind)
+        with pytest.raises(_files.FileError):
+            ngem.load(path)
+    for scores in (np.array([0.5, 0.1]), np.array([2.0]), np.zeros(0), np.array([np.nan])):
+        _files.write(path, {**arrays, "scores": scores}, header, **kind)
+        with pytest.raises(_files.FileError):
+            ngem.load(path)
+    wrapped = ConformalRegressor(make_pipeline(FunctionTransformer(), fitted("one")))
+    wrapped.calibrate(x, y)
+    with pytest.raises(ValueError, match="an estimator of ngem, got a model of type Pipeline"):
+        wrapped.save(path)
 
 
 def test_a_model_without_densities_is_refused():

@@ -41,6 +41,7 @@ def _stack(promotes):
         return DensityStack(kinds, n_members=3, random_state=0).fit(*line_rows())
 
 
+@pytest.mark.slow
 def test_a_line_wins_where_the_truth_is_a_line(stack):
     assert stack.kinds_[1].weight > 0.9
     x, y = line_rows(50, seed=1)

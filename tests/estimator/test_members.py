@@ -136,7 +136,7 @@ def test_an_outlier_among_the_rows_is_named_and_changes_little(model):
     assert model.diagnostics_["outlier_rows"] == []
 
 
-@pytest.mark.parametrize("n_rows", slow_but([2, 3, 7, 14], 2, 7))
+@pytest.mark.parametrize("n_rows", slow_but([2, 3, 7, 14], 7))
 def test_few_rows_are_no_worse_than_one_gaussian(n_rows):
     """The guard carries what the networks cannot know from so few rows."""
     x, y = sine(n_rows)
@@ -195,6 +195,7 @@ def test_without_a_guard_only_networks_predict():
     )
 
 
+@pytest.mark.slow
 def test_held_out_rows_calibrate_regions(model, tmp_path):
     x, y = sine()
     scores = model.held_out_region_mass(x, y)
@@ -229,6 +230,7 @@ def test_regions_calibrated_by_held_out_rows_cover():
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(1.0, 0.1), (0.01, 0.0)])
+@pytest.mark.slow
 def test_held_out_rows_of_two_folds_choose_the_dropout(noise, expected):
     """Noisy rows need dropout, exact ones do not."""
     rng = np.random.default_rng(1)

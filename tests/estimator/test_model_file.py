@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+import ngem
 from ngem import MDNRegressor, _files
 from ngem._files import FileError
 
@@ -56,8 +57,8 @@ def test_what_is_saved_comes_back(model, content, tmp_path):
     np.testing.assert_array_equal(loaded.log_prob(x, x), model.log_prob(x, x))
     for name in model.history_:
         np.testing.assert_array_equal(loaded.history_[name], model.history_[name])
-    kept = {**model.get_params(), "random_state": None}  # a seed belongs to a run, not to a model
-    assert loaded.get_params() == kept
+    assert loaded.get_params() == model.get_params()
+    assert loaded.fit_info_ == model.fit_info_ == (ngem.__version__, "2023-11-14T22:13:20", 0)
     assert loaded.diagnostics_.keys() == model.diagnostics_.keys()
 
 
@@ -138,6 +139,40 @@ def test_hostile_headers_are_refused(field, value, parts):
         MDNRegressor.load(path)
     del header[field]
     _files.write(path, arrays, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {},
+        {"version": "1", "date": "x", "random_state": -1},
+        {"version": 1, "date": "x", "random_state": 0},
+        {"version": "1", "date": 200 * "x", "random_state": 0},
+        {"version": "1", "date": "x", "random_state": 0, "more": 1},
+    ],
+)
+def test_hostile_information_on_a_fit_is_refused(value, parts):
+    arrays, header, path = parts
+    header["fit_info"] = value
+    _files.write(path, arrays, header, kind=KIND, version=VERSION)
+    with pytest.raises(FileError):
+        MDNRegressor.load(path)
+    del header["fit_info"]  # as older files
+    _files.write(path, arrays, header, kind=KIND, version=VERSION)
+    assert MDNRegressor.load(path).fit_info_ == ("unknown", "unknown", None)
+
+
+@pytest.mark.parametrize("value", [np.full((3, 2), 1.5), np.full((3, 1), 0.5), np.full(3, 0.5)])
+def test_hostile_held_out_rows_are_refused(value, parts):
+    arrays, header, path = parts
+    good = np.full((3, 2), 0.5, np.float32)
+    _files.write(path, {**arrays, "held_out_pit": good}, header, kind=KIND, version=VERSION)
+    np.testing.assert_array_equal(MDNRegressor.load(path).held_out_pit_, good)
+    bad = {**arrays, "held_out_pit": value.astype(np.float32)}
+    _files.write(path, bad, header, kind=KIND, version=VERSION)
     with pytest.raises(FileError):
         MDNRegressor.load(path)
 

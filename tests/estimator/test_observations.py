@@ -51,6 +51,7 @@ def test_trees_learn_from_censored_rows_too():
     assert np.abs(model.predict(GRID) - 2 - GRID[:, 0]).max() < 0.25
 
 
+@pytest.mark.slow
 def test_left_censored_rows_are_the_mirror_image_of_right_censored_ones(model):
     x, _, lower, upper = times()
     mirrored = MDNRegressor(**SMALL, random_state=0).fit(x, -upper, upper=-lower)
@@ -80,6 +81,7 @@ def test_held_out_scores_are_those_of_what_is_known(model):
         np.testing.assert_allclose(model.oof_log_prob_[rows], expected, atol=0.1)
 
 
+@pytest.mark.slow
 def test_known_targets_given_as_intervals_are_known_targets():
     x, truth, _, _ = times(200)
     plain = MDNRegressor(**SMALL, random_state=0).fit(x, truth)
@@ -90,6 +92,7 @@ def test_known_targets_given_as_intervals_are_known_targets():
     )
 
 
+@pytest.mark.slow
 def test_a_stack_learns_from_censored_rows():
     x, _, lower, upper = times(300)
     stack = DensityStack([("network", MDNRegressor(**SMALL))], n_members=2, random_state=0)
@@ -98,6 +101,7 @@ def test_a_stack_learns_from_censored_rows():
     assert np.isfinite(stack.oof_log_prob_).all()
 
 
+@pytest.mark.slow
 def test_rows_to_stop_by_may_be_censored():
     x, _, lower, upper = times(200)
     other = times(100, seed=1)

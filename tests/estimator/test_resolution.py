@@ -42,6 +42,7 @@ def test_the_true_probabilities_are_learned_and_add_up_to_one(model):
     assert np.abs(learned - truth).max() < 0.1
 
 
+@pytest.mark.slow
 def test_the_likelihood_is_bounded_where_a_density_has_none(model):
     """All targets of a feature are one number: a density grows without bound, a mass does not."""
     x = np.repeat([[0.0], [1.0]], 60, axis=0)

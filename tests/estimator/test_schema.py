@@ -1,5 +1,7 @@
 """The schema of a table: where columns go, and what a model file may hold."""
 
+import json
+
 import pytest
 
 from ngem.estimator.schema import Column, Schema
@@ -9,32 +11,44 @@ SCHEMA = Schema(
 )
 
 
-CODES = SCHEMA._replace(missing="keep", coding="codes")
+MORE = Schema(
+    (
+        Column("when", "date", parts=("elapsed days", "hour"), format="%d.%m.%Y"),
+        Column("b", "category", ("x", "y"), has_other=True),
+        Column("c", "boolean"),
+    ),
+    ("d",),
+    "keep",
+    decimal=",",
+)
 
 
-def test_categories_are_one_feature_each_if_coded():
-    assert CODES.inputs == ["a", "b"]
-    assert CODES.n_features == 2
-    assert CODES.places == {"a": [0], "b": [1]}
-    assert CODES.coded == [1]
-    assert SCHEMA.coded == []
-
-
-def test_a_header_of_an_earlier_version_has_one_input_per_category():
+def test_a_header_of_an_earlier_version_is_read():
     header = SCHEMA.to_header()
-    del header["coding"]
+    del header["decimal"]
+    for column in header["features"]:
+        for name in ("has_other", "parts", "format"):
+            del column[name]
     assert Schema.from_header(header) == SCHEMA
+    assert Schema.from_header({**header, "coding": "one-hot"}) == SCHEMA
 
 
-def test_a_schema_knows_the_inputs_of_its_columns():
+def test_a_schema_knows_what_its_columns_become():
+    assert SCHEMA.numbers == ["a", "b"]
     assert SCHEMA.inputs == ["a", "b=x", "b=y"]
-    assert SCHEMA.n_features == 3
-    assert SCHEMA.places == {"a": [0], "b": [1, 2]}
+    assert SCHEMA.sizes == [0, 2]
+    assert SCHEMA.places == {"a": [0], "b": [1]}
+    assert SCHEMA.coded == [1]
+    assert MORE.numbers == ["when: elapsed days", "when: hour", "b", "c"]
+    assert MORE.inputs == ["when: elapsed days", "when: hour", "b=x", "b=y", "b=(other)", "c"]
+    assert MORE.sizes == [0, 0, 3, 0]
+    assert MORE.places == {"when": [0, 1], "b": [2], "c": [3]}
+    assert MORE.coded == [2]
 
 
 def test_a_schema_survives_its_header():
-    for schema in (SCHEMA, CODES):
-        assert Schema.from_header(schema.to_header()) == schema
+    for schema in (SCHEMA, MORE):
+        assert Schema.from_header(json.loads(json.dumps(schema.to_header()))) == schema
 
 
 @pytest.mark.parametrize(
@@ -54,10 +68,12 @@ def test_a_schema_survives_its_header():
         {"targets": "cd"},
         {"targets": [1]},
         {"missing": "guess"},
-        {"missing": "keep"},
-        {"coding": "codes"},
-        {"coding": "eval"},
-        {"coding": ["codes"]},
+        {"features": [{"name": "a", "kind": "date", "categories": []}]},
+        {"features": [{"name": "a", "kind": "date", "categories": [], "parts": ["eval"]}]},
+        {"features": [{"name": "a", "kind": "number", "categories": [], "parts": ["hour"]}]},
+        {"features": [{"name": "a", "kind": "number", "categories": [], "has_other": 1}]},
+        {"features": [{"name": "a", "kind": "number", "categories": [], "format": None}]},
+        {"decimal": "x"},
         {"command": 3},
         {"extra": 1},
     ],

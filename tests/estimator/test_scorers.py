@@ -66,6 +66,7 @@ def test_the_energy_scorer_is_crps_in_one_dimension_and_joint_in_more():
     assert energy_scorer(model, x, y[::-1]) < right < 0
 
 
+@pytest.mark.slow
 def test_scorers_serve_cross_validation_and_searches():
     x, y = branches()
     assert cross_val_score(tiny(), x, y, cv=2, scoring=nll_scorer).shape == (2,)

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 from scipy import special
 from sklearn.base import clone
@@ -14,6 +15,8 @@ from ngem import (
     _files,
 )
 from ngem.estimator import stack_file
+
+from .common import mixed_table
 
 pytestmark = pytest.mark.trains
 
@@ -81,6 +84,7 @@ def test_held_out_rows_are_judged_by_members_that_have_not_seen_them(model):
         assert log_prob.mean() == pytest.approx(model.oof_log_prob_[rows].mean(), abs=0.05)
 
 
+@pytest.mark.slow
 def test_uncertainty_is_split_by_weighted_members(model):
     x, _ = steps(10, seed=2)
     parts = model.predict_uncertainty(x)
@@ -93,6 +97,7 @@ def test_uncertainty_is_split_by_weighted_members(model):
     np.testing.assert_allclose(parts.model_variance, scale * spread, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_gaps_are_accepted_and_weights_count():
     x, y = steps()
     x[3, 0] = np.nan
@@ -103,6 +108,31 @@ def test_gaps_are_accepted_and_weights_count():
     assert fitted.diagnostics_["oof_nll"] == pytest.approx(
         -np.average(fitted.oof_log_prob_, weights=weights)
     )
+
+
+def test_all_kinds_read_the_same_data_frame(tmp_path):
+    """Networks read an input for each category, trees the codes; the file knows both."""
+    table, y = mixed_table(300)
+    y = y.where(table["place"] != "north", 3 * (table["grade"] == "a"))  # no line follows that
+    kinds = [
+        ("network", clone(NETWORK).set_params(missing="impute", max_epochs=10)),
+        ("trees", clone(TREES).set_params(max_rounds=20)),
+    ]
+    model = DensityStack(kinds, n_members=2, random_state=0).fit(table, y)
+    assert list(model.estimators_) == ["network", "trees"]
+    assert model.estimators_["trees"].model_.inputs.n_features == 7  # a date is three
+    assert model.score(table, y) > 0.5
+    expected = model.predict(table)
+    each = [one.predict(table) for one in model.estimators_.values()]
+    weights = [kind.weight for kind in model.kinds_]
+    np.testing.assert_allclose(expected, np.average(each, axis=0, weights=weights), rtol=1e-5)
+    model.save(tmp_path / "stack")
+    loaded = ngem.load(tmp_path / "stack")
+    assert list(loaded.feature_names_in_) == list(table.columns)
+    shuffled = pl.from_pandas(table[table.columns[::-1]])
+    np.testing.assert_array_equal(loaded.predict(shuffled), expected)
+    with pytest.raises(ValueError, match="got none named 'place'"):
+        loaded.predict(table.drop(columns="place"))
 
 
 def test_kinds_without_held_out_rows_are_refused():

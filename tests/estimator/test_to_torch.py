@@ -14,8 +14,10 @@ from ngem import DensityStack, MDNRegressor, MixtureBoostingRegressor
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ngem[torch]'")
 import ngem.torch as ours  # noqa: E402
+from ngem.estimator.encoding import encode  # noqa: E402
 
 from ..cases import slow_but  # noqa: E402
+from .common import mixed_table, tiny  # noqa: E402
 from .test_compatibility import FILES  # noqa: E402
 
 pytestmark = pytest.mark.trains
@@ -146,7 +148,8 @@ def exported(name):
     )
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, FAST))
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.slow
 def test_the_module_is_one_graph_for_any_number_of_rows(name):
     model, x, _ = case(name)
     module, x = model.to_torch(), torch.tensor(x)
@@ -155,6 +158,16 @@ def test_the_module_is_one_graph_for_any_number_of_rows(name):
     with torch.no_grad():
         for function in (exported(name).module(), compiled):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
+
+
+def test_a_module_reads_codes_of_categories():
+    table, y = mixed_table()
+    model = tiny(missing="impute", max_epochs=3, guard=True, n_members=2).fit(table, y)
+    x = encode(table, model.table_.features)
+    assert x.shape[1] == 7  # a date is three numbers
+    with torch.no_grad():
+        found = model.to_torch().predict(torch.tensor(x))[:, 0]
+    np.testing.assert_allclose(found, model.predict(table), rtol=1e-5, atol=1e-5)
 
 
 def open_onnx(write, place):
@@ -173,7 +186,8 @@ def run_onnx(session, **inputs):
     return dict(zip(names, session.run(None, inputs), strict=True))
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, "full covariance"))
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.slow
 def test_an_onnx_file_predicts_what_the_estimator_does(name, tmp_path):
     model, x, y = case(name)
     levels = [0.01, 0.5, 0.9]

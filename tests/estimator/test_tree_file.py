@@ -13,8 +13,6 @@ from ngem import MDNRegressor, MixtureBoostingRegressor, _files
 from ngem.boosting import parse_trees
 from ngem.estimator import tree_file
 
-from ..cases import slow_but
-
 pytest.importorskip("lightgbm")
 
 ROOT = Path(__file__).parents[2]
@@ -42,10 +40,9 @@ def test_what_is_saved_comes_back(saved, tmp_path):
         np.testing.assert_array_equal(loaded.shap_values(x), model.shap_values(x))
         for name, values in model.feature_importances_.items():
             np.testing.assert_array_equal(loaded.feature_importances_[name], values)
-        assert loaded.categories_ == model.categories_
+        assert loaded.table_ == model.table_
         assert list(loaded.feature_names_in_) == ["a", "b", "c"]
-        kept = {**model.get_params(), "random_state": None}
-        assert loaded.get_params() == kept
+        assert loaded.get_params() == model.get_params()
         loaded.save(tmp_path / "again")
         assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
@@ -113,7 +110,8 @@ def test_each_fault_of_trees_has_a_name(saved):
         assert broken.fault(**kinds) == fault
 
 
-@pytest.mark.parametrize(("count", "seed"), slow_but([(100, 0), (2000, 1)], (100, 0)))
+@pytest.mark.parametrize(("count", "seed"), [(100, 0), (2000, 1)])
+@pytest.mark.slow
 def test_hostile_files_with_right_checksums_crash_nothing(count, seed, saved):
     program = [sys.executable, "-m", "tests.estimator.hostile_trees"]
     done = subprocess.run(

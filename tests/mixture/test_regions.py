@@ -168,11 +168,15 @@ def _prominence(height, at):
 
 
 def test_many_rows_in_blocks_get_the_same_answers(monkeypatch):
+    """Also of rows that turn too often for the quick form of the program."""
     monkeypatch.setattr("ngem.mixture.mixture._GRID_BLOCK", 6)
+    monkeypatch.setattr("ngem.mixture.turns._FEW", 3)
     rng = np.random.default_rng(0)
-    mean, scale = rng.normal(size=(16, 3, 1)), np.exp(rng.normal(size=(16, 3, 1)))
+    mean, scale = rng.normal(0, 3, (16, 3, 1)), np.exp(rng.normal(size=(16, 3, 1)))
     mixture = ngem.gaussian_mixture(rng.normal(size=(16, 3)), mean, scale)
     coverage, y = jnp.array(0.7), jnp.asarray(rng.normal(size=(16, 1)))
+    n_modes = np.sum(~np.isnan(mixture.modes()), axis=1)
+    assert set(n_modes) == {1, 2, 3}
     ask = lambda coverage, y: (mixture.interval(coverage), mixture.region_mass(y))  # noqa: E731
     # Traced arguments cannot be split into blocks.
     for found, expected in zip(ask(coverage, y), jax.jit(ask)(coverage, y), strict=True):

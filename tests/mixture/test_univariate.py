@@ -234,6 +234,7 @@ def test_quantile_derivatives_agree_with_finite_differences(mode):
         np.testing.assert_allclose(derivative, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_quantile_derivatives_agree_with_the_implicit_function_theorem():
     rows, q = _ordinary(9, comp=3), 0.2
     weight, location, scale = np.exp(rows.log_weight[0]), rows.location[0], rows.scale[0]
@@ -382,6 +383,7 @@ def _modes_of_shape(index):
 
 
 @pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.slow
 def test_other_shapes_have_one_mode(name):
     modes = _modes_of_shape(jnp.arange(len(SHAPES)))[list(SHAPES).index(name)]
     assert SHAPES[name][1](float(modes[0]))
@@ -458,6 +460,7 @@ def test_highest_density_region_at_the_ends_of_coverage():
     assert np.all(np.isnan(region[3:]))
 
 
+@pytest.mark.slow
 def test_highest_density_derivatives_agree_with_finite_differences():
     arguments = (np.array(0.8), *BUMPS)
     find = jax.jit(jax.jacrev(_highest_density, argnums=(0, 1, 2, 3)))

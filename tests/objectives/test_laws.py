@@ -471,6 +471,7 @@ def test_half_precision_inputs_are_computed_in_single():
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_full_covariances_train_under_vmap_within_scan():
     """The combination that deadlocks on the CPU with batched LAPACK solves."""
     mixture = random_mixture(FullGaussian(), KEY, batch=(3, 16), comp=3, dim=4)

@@ -53,5 +53,11 @@ class FullDisk(io.FileIO):
 
 @pytest.fixture
 def full_disk(monkeypatch, tmp_path):
-    """Replace files that are opened through `pathlib` by files on a full disk."""
-    monkeypatch.setattr(type(tmp_path), "open", lambda self, mode: FullDisk(self, mode))
+    """Replace files that are written through `pathlib` by files on a full disk."""
+    plain = type(tmp_path).open
+
+    def open_full(self, mode="r", *arguments, **settings):
+        writes = "w" in mode or "x" in mode
+        return FullDisk(self, mode) if writes else plain(self, mode, *arguments, **settings)
+
+    monkeypatch.setattr(type(tmp_path), "open", open_full)

@@ -16,6 +16,7 @@ import scipy.stats
 import scoringrules
 from typer.testing import CliRunner
 
+import ngem
 from ngem import MDNRegressor, MixtureBoostingRegressor, _files, plotting
 from ngem.cli import app
 from ngem.estimator import members, portfolio
@@ -91,11 +92,6 @@ def small_trials(monkeypatch):
     monkeypatch.setitem(SPACES, "network", smaller)
 
 
-def encoded(frame):
-    north = frame["place"] == "north"
-    return np.column_stack([frame["size"], north, ~north]).astype(float)
-
-
 def test_fit_reports_what_it_did(here):
     printed = (here / "printed.txt").read_text()
     for line in (
@@ -122,18 +118,19 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     command = ("fit", here / "train.csv", "--target", "price", "--features", "size,place", *TINY)
     result = result_of(*command)
     assert len(passes) == 2
-    ((estimator, x, y),) = fitted
-    held_out = estimator.validation_rows_
-    assert len(x) == 120
+    ((estimator, (_, schema), y),) = fitted
+    assert schema.names == ["size", "place"]
+    held_out, x = estimator.validation_rows_, pd.read_csv(here / "train.csv")
     assert len(held_out) == result["validation_rows"] == result["scores"]["rows"] == 12
     assert result["training_rows"] == 108
     assert (result["members"], result["judged_by"]) == (1, "validation")
     nll = -np.mean(estimator.oof_log_prob_[held_out])
     assert result["scores"]["nll"] == pytest.approx(nll)
     # The linear model beside the network has seen these rows; `oof_log_prob_` leaves each out.
-    seen = -np.mean(estimator.log_prob(x[held_out], y[held_out]))
+    x = x.iloc[held_out]
+    seen = -np.mean(estimator.log_prob(x, y[held_out]))
     assert seen < nll < seen + 0.1
-    errors = estimator.predict(x[held_out]) - y[held_out]
+    errors = estimator.predict(x) - y[held_out]
     rmse = result["scores"]["targets"]["price"]["rmse"]
     assert rmse == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-5)
     model = MDNRegressor.load(tmp_path / "train.ngem")  # the default name
@@ -143,6 +140,7 @@ def test_fit_judges_by_the_rows_that_the_estimator_held_out(here, tmp_path, monk
     assert model.validation_rows_ is None
 
 
+@pytest.mark.slow
 def test_members_judge_rows_that_they_have_not_seen(tmp_path, monkeypatch):
     """Of 122 rows in three folds of 41, one is held out twice; it counts once."""
     frame = make_table(123, 0)
@@ -156,7 +154,7 @@ def test_members_judge_rows_that_they_have_not_seen(tmp_path, monkeypatch):
     )
     command = ("fit", tmp_path / "rows.csv", *LEARN, "--members", "3", "--missing", "drop")
     result = result_of(*command, "--out", tmp_path / "model.ngem")
-    ((estimator, x, y),) = fitted
+    ((estimator, (x, _), y),) = fitted
     assert sum(map(len, estimator.folds_)) == 123
     assert result["training_rows"] == result["validation_rows"] == result["scores"]["rows"] == 122
     assert (result["members"], result["judged_by"]) == (3, "folds")
@@ -182,7 +180,7 @@ def test_evaluate_agrees_with_other_libraries(here):
     command = ("evaluate", here / "model.ngem", here / "test.csv")
     result = result_of(*command)
     frame = pd.read_csv(here / "test.csv")
-    x, y = encoded(frame), frame["price"].to_numpy()
+    x, y = frame, frame["price"].to_numpy()
     model = MDNRegressor.load(here / "model.ngem")
     mixture = model.predict_distribution(x)
     weights = np.asarray(mixture.weights)
@@ -212,15 +210,19 @@ def test_predictions_are_those_of_python(suffix, here, tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "BATCH", 20)  # two batches
     out = tmp_path / f"predicted{suffix}"
     options = ("--quantiles", "0.1,0.5", "--interval", "0.8", "--samples", "2", "--keep", "id")
+    options = (*options, "--above", "1100,1200")
     succeed("predict", here / "model.ngem", here / "test.csv", *options, "--out", out)
     predicted = {
         ".csv": pd.read_csv,
         ".tsv": lambda path: pd.read_csv(path, sep="\t"),
         ".parquet": pd.read_parquet,
     }[suffix](out)
-    model, x = MDNRegressor.load(here / "model.ngem"), encoded(pd.read_csv(here / "test.csv"))
+    model, x = MDNRegressor.load(here / "model.ngem"), pd.read_csv(here / "test.csv")
     assert list(predicted["id"].astype(int)) == list(range(40))
-    np.testing.assert_allclose(predicted["price_mean"], model.predict(x), rtol=1e-6)
+    mean, std = model.predict(x, return_std=True)
+    np.testing.assert_allclose(predicted["price_mean"], mean, rtol=1e-6)
+    np.testing.assert_allclose(predicted["price_sd"], std, rtol=1e-6)
+    np.testing.assert_allclose(predicted["price_above1100"], 1 - model.cdf(x, 1100), atol=1e-6)
     quantiles = model.predict_quantiles(x, [0.1, 0.5, 0.9])
     names = ["price_q0.1", "price_q0.5", "price_upper0.8"]
     np.testing.assert_allclose(predicted[names], quantiles, rtol=1e-6)
@@ -231,12 +233,83 @@ def test_predictions_are_those_of_python(suffix, here, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_python_reads_the_columns_by_their_names(here):
+    """In any order, of any library; other columns are an error that names them."""
+    frame = pd.read_csv(here / "test.csv")
+    model = ngem.load(here / "model.ngem")
+    assert list(model.feature_names_in_) == ["size", "place"]
+    expected = model.predict(frame[["size", "place"]])
+    for other in (
+        frame[["place", "size"]],
+        pl.from_pandas(frame),
+        frame.astype({"place": "category"}),
+    ):
+        np.testing.assert_array_equal(model.predict(other), expected)
+    assert model.score(frame, frame["price"]) == pytest.approx(
+        1
+        - np.sum((expected - frame["price"]) ** 2)
+        / np.sum((frame["price"] - frame["price"].mean()) ** 2)
+    )
+    with pytest.raises(ValueError, match=r"none named 'size'; it has 'id', 'price' instead"):
+        model.predict(frame.drop(columns="size"))
+
+
+def predicted_interval(*command):
+    printed = pl.read_csv(succeed(*command, "--quantiles", "").stdout.encode())
+    return printed.select("price_lower0.8", "price_upper0.8").to_numpy()
+
+
+def test_conformal_intervals_have_the_quantile_of_held_out_rows(here, tmp_path):
+    """Those of the model at another probability: the one that held-out rows need."""
+    model = ngem.load(here / "model.ngem")
+    assert model.held_out_pit_.shape == (12, 1)  # the rows that the network held out
+    scores = np.sort(np.abs(2 * model.held_out_pit_[:, 0] - 1))
+    mass = scores[int(np.ceil(13 * 0.8)) - 1]
+    frame = pd.read_csv(here / "test.csv")
+    command = ("predict", here / "model.ngem", here / "test.csv", "--interval", "0.8")
+    found = predicted_interval(*command, "--conformal")
+    expected = model.predict_interval(frame, mass, kind="equal-tailed")[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert (
+        f"calibrated by 12 rows; to hold 80% of the targets they have probability {mass:.1%}"
+        in (succeed(*command, "--conformal").stderr)
+    )
+    # Other rows: those that calibrate are covered as asked.
+    found = predicted_interval(*command, "--calibration", here / "test.csv")
+    inside = (found[:, 0] <= frame["price"]) & (frame["price"] <= found[:, 1])
+    assert inside.mean() >= 0.8
+    regions = succeed(*command, "--calibration", here / "test.csv", "--kind", "hdr").stdout
+    assert "price_lower0.8_1" in regions
+
+
+def test_conformal_intervals_need_rows_and_an_interval(here, tmp_path):
+    command = ("predict", here / "model.ngem", here / "test.csv", "--conformal")
+    assert "must come with --interval, got none" in refuse(*command)
+    regions = refuse(*command, "--interval", "0.8", "--kind", "hdr")
+    assert "--calibration ROWS" in regions
+    model = ngem.load(here / "model.ngem")
+    model.held_out_pit_ = None
+    model.save(tmp_path / "other.ngem")
+    other = ("predict", tmp_path / "other.ngem", *command[2:], "--interval", "0.8")
+    assert "a model that knows its held-out rows" in refuse(*other)
+
+
+def test_a_model_of_a_data_frame_is_used_by_the_command(here, tmp_path):
+    frame = make_table(40, 3)
+    model = MDNRegressor(2, n_members=1, hidden_sizes=(4,), max_epochs=2, random_state=0)
+    model.fit(frame[["size", "place"]], frame["price"]).save(tmp_path / "model.ngem")
+    command = ("predict", tmp_path / "model.ngem", here / "test.csv", "--quantiles", "")
+    printed = pl.read_csv(succeed(*command).stdout.encode())
+    expected = model.predict(pd.read_csv(here / "test.csv"))
+    np.testing.assert_allclose(printed["price_mean"], expected, rtol=1e-6)
+
+
 def test_predictions_go_to_standard_output(here, passes):
     command = ("predict", here / "model.ngem", here / "test.csv", "--quantiles", "")
     result = succeed(*command)
     assert len(passes) == 1
     frame = pl.read_csv(result.stdout.encode())
-    assert frame.columns == ["price_mean", "outside"]
+    assert frame.columns == ["price_mean", "price_sd", "outside"]
     assert len(frame) == 40
     assert "40 rows" in result.stderr
     quiet = succeed(*command, "--quiet")
@@ -246,20 +319,30 @@ def test_predictions_go_to_standard_output(here, passes):
 def test_rows_with_gaps_stay_in_their_place(here, tmp_path):
     data = tmp_path / "gaps.csv"
     data.write_text("size,place,price\n2,north,1000\n,north,1100\n3,moon,1200\n9,south,1250\n")
-    error = refuse("predict", here / "model.ngem", data, "--out", tmp_path / "out.csv")
+    command = ("predict", here / "model.ngem", data, "--out", tmp_path / "out.csv")
+    error = refuse(*command, "--missing", "error")
     assert "'size'" in error
     assert "row 2" in error
     assert not (tmp_path / "out.csv").exists()
-    command = ("predict", here / "model.ngem", data, "--missing", "drop")
-    assert result_of(*command, "--out", tmp_path / "out.csv")["empty_rows"] == 2
+    result = result_of(*command, "--missing", "drop")
+    assert (result["empty_rows"], result["rows_with_unseen_categories"]) == (1, 1)
     predicted = pl.read_csv(tmp_path / "out.csv")
-    assert predicted["price_mean"].is_null().to_list() == [False, True, True, False]
-    assert predicted["outside"].to_list() == [False, None, None, True]  # no size was above 5
-    assert "fitted with --missing impute" in refuse(*command[:-1], "impute")
+    assert predicted["price_mean"].is_null().to_list() == [False, True, False, False]
+    assert predicted["outside"].to_list() == [False, None, False, True]  # no size was above 5
     result = result_of("evaluate", here / "model.ngem", data, "--missing", "drop")
-    assert (result["rows"], result["dropped_rows"]) == (2, 2)
+    assert (result["rows"], result["dropped_rows"]) == (3, 1)
+    assert result_of(*command)["empty_rows"] == 0
+    assert pl.read_csv(tmp_path / "out.csv")["price_mean"].is_finite().all()
 
 
+def test_a_model_that_refuses_gaps_does_not_fill_them_later(here, tmp_path):
+    out = tmp_path / "model.ngem"
+    succeed("fit", here / "train.csv", *LEARN, "--missing", "error", "--out", out)
+    error = refuse("predict", out, here / "test.csv", "--missing", "impute")
+    assert "fitted with --missing impute" in error
+
+
+@pytest.mark.slow
 def test_a_few_rows_with_gaps(tmp_path, small_trials):
     """Too few rows to hold some out, of which one has no target and two have gaps."""
     frame = make_table(13, 0)
@@ -269,7 +352,9 @@ def test_a_few_rows_with_gaps(tmp_path, small_trials):
     out = tmp_path / "model.ngem"
     command = ("fit", tmp_path / "few.parquet", *LEARN, "--missing", "impute", "--out", out)
     result = result_of(*command)
-    assert (result["rows"], result["used_rows"], result["dropped_rows"]) == (13, 12, 1)
+    assert (result["rows"], result["used_rows"], result["dropped_rows"]) == (13, 12, 0)
+    assert result["rows_without_target"] == 1
+    assert result["gaps"] == {"size": 2}
     assert (result["validation_rows"], result["judged_by"]) == (0, "training")
     assert result["scores"]["rows"] == 12
     (tmp_path / "new.csv").write_text("size,place\n,north\n2,moon\n")
@@ -278,11 +363,14 @@ def test_a_few_rows_with_gaps(tmp_path, small_trials):
     options = ("--target", "price", "--exclude", "id", "--missing", "impute", "--epochs", "2")
     error = refuse("tune", tmp_path / "few.parquet", *options, "--quiet")
     assert "got 12 rows, too few to hold some out" in error
-    # Fitted again in Python, a model has columns that no file described.
+    # Fitted again in Python to an array, a model has columns without names.
     model = MDNRegressor.load(out)
     assert model.table_ is not None
-    x = encoded(frame.dropna(subset="price"))
-    assert model.fit(x, np.arange(12.0)).table_ is None
+    assert model.fit(np.eye(12), np.arange(12.0)).table_ is None
+    model.save(tmp_path / "array.ngem")
+    assert "fitted in Python to an array" in refuse(
+        "predict", tmp_path / "array.ngem", tmp_path / "new.csv"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*logistic:FutureWarning")
@@ -322,7 +410,9 @@ BAD = [
     (("fit", "train.csv", "--target", "place"), "'place' .*must hold numbers, got text"),
     (("fit", "train.csv", "--target", "price", "--missing", "guess"), "--missing .*must be one of"),
     (("fit", "train.csv", "--target", "price", "--hidden", "a"), "--hidden must be whole numbers"),
-    (("fit", "train.csv", "--target", "price", "--covariance", "x"), "covariance must be .*one of"),
+    (("fit", "train.csv", "--target", "price", "--covariance", "x"), "--covariance must be one of"),
+    (("fit", "train.csv", "--target", "price", "--objective", "x"), "for example --objective nll"),
+    (("predict", "model.ngem", "test.csv", "--above", "x"), "--above must be numbers separated"),
     (("fit", "train.csv", "--target", "price", "--out", "no/where"), "mkdir -p no"),
     (("fit", "train.csv", "--target", "price", "--out", "train.csv"), "'train.csv', which is an"),
     (("fit", "one.csv", "--target", "price"), "at least two rows"),
@@ -401,7 +491,7 @@ def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path
         _files.write(path, arrays, header, kind="ngem.MDNRegressor", version=version)
         return refuse("predict", path, here / "test.csv")
 
-    assert "one fitted in Python" in changed(lambda header: header.pop("table"))
+    assert "a name for each feature" in changed(lambda header: header.pop("table"))
     assert "'number', 'boolean'" in changed(
         lambda header: header["table"]["features"][0].update(kind="eval")
     )
@@ -518,6 +608,23 @@ def test_tune_writes_the_best_model(here, tmp_path, small_trials):
         assert getattr(model, name) == pytest.approx(best[name])
     assert result["scores"]["nll_standardized"] == pytest.approx(best["nll"])
     assert result["judged_by"] == "validation"  # one network is not fitted again
+
+
+def test_an_interrupted_search_writes_the_best_trial(here, tmp_path, small_trials, monkeypatch):
+    fit, count = MDNRegressor.fit, iter(range(9))
+
+    def interrupt_the_third(self, *rows):
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return fit(self, *rows)
+
+    monkeypatch.setattr(MDNRegressor, "fit", interrupt_the_third)
+    out = tmp_path / "tuned.ngem"
+    command = ("tune", here / "train.csv", "--target", "price", "--exclude", "id", "--epochs", "2")
+    result = run(*command, "--budget", "9", "--members", "2", "--out", out)
+    assert result.exit_code == 130
+    assert "Interrupted: this is the best trial so far, a single network" in result.stdout
+    assert MDNRegressor.load(out).n_members == 1
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()

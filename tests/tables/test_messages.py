@@ -1,5 +1,6 @@
 """The text that commands print."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,11 @@ FACTS = {
     "targets": ["y", "z"],
     "steps": [None, None],
     "proposals": [None, None],
+    "rows_without_target": 0,
+    "target_notes": [],
+    "file_notes": [],
+    "column_notes": {},
+    "gaps": {},
     "seed": 3,
     "kind": "network",
 }
@@ -76,7 +82,7 @@ TREES = {
 
 def test_a_table():
     assert messages.table_text(Path("some/table.csv"), FACTS) == (
-        "Table:    table.csv, 5,000 rows, 2,000 of them sampled at random, 20 dropped because of "
+        "Table:    table.csv, 5,000 rows, 2,000 of them sampled at random, 20 left out because of "
         "gaps\n"
         "Features: 4 columns (2 numeric, 1 true or false, 1 categorical), 7 network inputs\n"
         "Targets:  y, z"
@@ -118,10 +124,32 @@ def test_training_of_trees():
     assert few.endswith("kept all of them")
 
 
+def test_columns_are_named_with_what_was_done():
+    more = {
+        "rows_without_target": 59,
+        "file_notes": ["its text is in cp1252"],
+        "column_notes": {"id": "left out, because A", "b": "read as B", "c": "left out, because A"},
+        "gaps": {f"g{i}": i for i in range(1, 8)},
+        "target_notes": ["y is 0 in 9% of the rows"],
+    }
+    facts = FACTS | more | {"used_rows": 1921}
+    text = messages.table_text(Path("table.csv"), facts).splitlines()
+    assert text[0].endswith(", 20 left out because of gaps, 59 left out for want of a target")
+    assert text[3:] == [
+        "Note:     its text is in cp1252.",
+        "Note:     id, c: left out, because A.",
+        "Note:     b: read as B.",
+        "Note:     to use a column that was left out, name all columns to use in --features.",
+        "Note:     gaps: g7 in 7 rows, g6 in 6 rows, g5 in 5 rows, g4 in 4 rows, g3 in 3 rows and "
+        "2 other columns; numbers are replaced by their median, and networks see where.",
+        "Note:     y is 0 in 9% of the rows.",
+    ]
+
+
 def test_rounded_targets_are_said_with_what_helps():
     facts = {**TREES, "steps": [0.25] * len(TREES["targets"])}
     text = messages.table_text(Path("table.csv"), facts)
-    assert "is rounded to steps of 0.25." in text
+    assert "is rounded to steps of 0.25, so" in text
     assert "--resolution 0.25 bounds it" in text
     assert "rounded" not in messages.table_text(Path("table.csv"), {**facts, "resolution": 0.25})
 
@@ -130,7 +158,7 @@ def test_positive_targets_are_said_with_the_family_that_keeps_to_them():
     proposal = propose_family(np.array([0.5, 1.0, 30.0]))
     facts = {**TREES, "proposals": [proposal] + [None] * (len(TREES["targets"]) - 1)}
     text = messages.table_text(Path("table.csv"), facts)
-    assert f"Note:     {TREES['targets'][0]}: all values are positive." in text
+    assert f"Note:     {TREES['targets'][0]}: all values are positive, and components" in text
     assert "--family lognormal does not." in text
     assert "Note" not in messages.table_text(Path("table.csv"), {**facts, "family": "gaussian"})
 
@@ -181,6 +209,20 @@ def test_a_summary():
     assert messages.summary_text(unknown).endswith("components: 5, 2 unused")
 
 
+def test_a_fit_in_words():
+    assert messages.plain_text(FOLDS | {"gain_over_least_squares": math.log(3)}) == (
+        "In words: on rows that it had not seen, 87% of y lay in the 90% intervals, and predicted "
+        "means were off by 2 (root mean square).\n"
+        "          The density at the true value was 3 times that of a straight line with constant "
+        "noise."
+    )
+    same = messages.plain_text(FOLDS | {"gain_over_least_squares": -0.01})
+    assert same.endswith("A straight line with constant noise predicts about as well.")
+    own = messages.plain_text(RESULT | {"judged_by": "training"})
+    assert own.startswith("In words: on its own rows, 87%")
+    assert "straight" not in own
+
+
 def test_a_summary_of_folds():
     text = messages.summary_text(FOLDS | {"dead_components": [4]})
     assert text.startswith(
@@ -202,21 +244,45 @@ def test_outliers_are_named():
 
 
 def test_what_scores_after_a_search_mean():
-    assert "These rows also chose the settings" in messages.tuned_text(RESULT)
+    assert "These rows also chose the settings, so scores on" in messages.tuned_text(RESULT)
     folds = messages.tuned_text(FOLDS)
     assert "The trials were single networks" in folds
-    assert "expect slightly worse ones on new rows" in folds
+    assert "scores on new rows will be slightly worse than the scores above" in folds
+    interrupted = messages.tuned_text(FOLDS | {"interrupted": True})
+    assert interrupted.startswith("Interrupted: this is the best trial so far, a single network.")
+
+
+def test_one_of_a_thing_is_singular():
+    one = RESULT | {"epochs": 1, "training_rows": 1, "rows": 1, "inputs": 1}
+    assert "1 row for training" in messages.training_text(one)
+    assert "1 epoch in" in messages.training_text(one)
+    table = messages.table_text(Path("a.csv"), one | {"features": {"a": "number"}})
+    assert "a.csv, 1 row" in table
+    assert "Features: 1 column (1 numeric), 1 network input\n" in table
+    evaluated = messages.evaluated_text(Path("a.csv"), SCORES | {"rows": 1, "dropped_rows": 0})
+    assert evaluated.startswith("On the 1 row of a.csv:")
+
+
+def test_calibrated_intervals_say_what_they_are():
+    assert messages.conformal_text(277, 0.9, [0.843, 0.951]) == (
+        "Intervals: calibrated by 277 rows; to hold 90% of the targets they have probability "
+        "84.3%, 95.1% under the model"
+    )
 
 
 def test_an_evaluation_and_predictions():
     text = messages.evaluated_text(Path("test.csv"), SCORES | {"dropped_rows": 2})
     assert text.startswith("On the 198 rows of test.csv (2 more dropped because of gaps):\n  NLL:")
     assert "dropped" not in messages.evaluated_text(Path("a.csv"), SCORES | {"dropped_rows": 0})
-    assert messages.predicted_text(1000, 0, None) == (
+    assert messages.predicted_text(1000, 0, 0, None) == (
         "Predictions for 1,000 rows written to standard output"
     )
-    assert messages.predicted_text(4, 2, Path("out.csv")) == (
+    assert messages.predicted_text(4, 2, 0, Path("out.csv")) == (
         "Predictions for 4 rows (2 of them empty because of gaps) written to out.csv"
+    )
+    assert messages.predicted_text(1, 0, 1, Path("out.csv")) == (
+        "Predictions for 1 row written to out.csv\nNote:     1 row has a category that the model "
+        "has not seen; it is read as none that is known."
     )
 
 

@@ -23,16 +23,22 @@ class Predictions(Model):
     def encoded(self, x):
         return self, x
 
-    def mean(self, x, dtype=None):
+    def mean(self, x):
         return np.arange(2.0) + np.zeros((len(x), 2))
 
-    def quantiles(self, x, q, dtype=None):
+    def std(self, x):
+        return np.arange(3.0, 5.0) + np.zeros((len(x), 2))
+
+    def pit(self, x, y):
+        return 1 / (1 + np.exp(-y))
+
+    def quantiles(self, x, q):
         return q[:, None] + np.zeros((len(x), len(q), 2))
 
-    def interval(self, x, coverage, kind, dtype=None):
+    def interval(self, x, coverage, kind):
         return REGIONS[: len(x)]
 
-    def sample(self, x, n_samples, key, dtype=None):
+    def sample(self, x, n_samples, key):
         return np.zeros((len(x), n_samples, 2))
 
     def distance(self, x):
@@ -47,27 +53,27 @@ def columns(x, guard="a guard", n_components=3, **wanted):
 
 
 def test_columns_are_named_by_target_and_statistic():
-    result = columns(np.zeros((5, 3)), quantiles="0.1,0.5", samples=2)
-    assert list(result) == [
-        *("a_mean", "a_q0.1", "a_q0.5", "a_sample1", "a_sample2"),
-        *("b_mean", "b_q0.1", "b_q0.5", "b_sample1", "b_sample2"),
-        "outside",
-    ]
+    result = columns(np.zeros((5, 3)), quantiles="0.1,0.5", samples=2, above="-1,2.5")
+    names = "mean", "sd", "q0.1", "q0.5", "above-1", "above2.5", "sample1", "sample2"
+    expected = [f"{target}_{name}" for target in "ab" for name in names]
+    assert list(result) == [*expected, "outside"]
     np.testing.assert_array_equal(result["b_mean"], np.ones(5))
+    np.testing.assert_array_equal(result["b_sd"], np.full(5, 4.0))
+    np.testing.assert_allclose(result["a_above2.5"], 1 / (1 + np.exp(2.5)))
     np.testing.assert_array_equal(result["a_q0.5"], np.full(5, 0.5))
 
 
 def test_regions_have_numbered_pieces():
     result = columns(np.zeros((5, 3)), interval=0.9)
     pieces = [f"a_{side}0.9_{piece}" for piece in (1, 2, 3) for side in ("lower", "upper")]
-    assert list(result)[1:7] == pieces
+    assert list(result)[2:8] == pieces
     np.testing.assert_array_equal(result["b_upper0.9_2"], REGIONS[:, 1, 1, 1])
 
 
 def test_regions_have_at_most_as_many_pieces_as_one_network_has_components():
     result = columns(np.zeros((5, 3)), interval=0.9, n_components=2)
     ends = [f"b_{side}0.9_{piece}" for piece in (1, 2) for side in ("lower", "upper")]
-    assert [name for name in result if name.startswith("b_")] == ["b_mean", *ends]
+    assert [name for name in result if name.startswith("b_")] == ["b_mean", "b_sd", *ends]
     # All gaps are equal, so the first one stays.
     expected = REGIONS[:, 1].reshape(5, 6)[:, [0, 1, 2, 5]]
     np.testing.assert_array_equal(np.stack([result[name] for name in ends], axis=1), expected)

@@ -72,13 +72,9 @@ def test_fit_gives_a_stack_and_tells_its_gains_first(here):
         assert line.startswith(f"  {kind.name:<7}  {figures}")
 
 
-def features(frame):
-    return np.column_stack([frame["size"], frame["kind"] == "flat", frame["kind"] == "house"])
-
-
 def test_predict_and_evaluate_use_all_kinds(here):
     frame, model = pd.read_csv(here / "test.csv"), ngem.load(here / "model.ngem")
-    x, y = features(frame).astype(float), frame["price"].to_numpy()
+    x, y = frame, frame["price"].to_numpy()
     succeed("predict", here / "model.ngem", here / "test.csv", "--out", here / "out.csv")
     predicted = pd.read_csv(here / "out.csv")
     np.testing.assert_allclose(predicted["price_mean"], model.predict(x), rtol=1e-6)
@@ -92,6 +88,7 @@ def test_predict_and_evaluate_use_all_kinds(here):
     assert scores["nll"] == pytest.approx(nll, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_kinds(here, monkeypatch):
     monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # no pictures are needed
     succeed("report", here / "model.ngem", here / "test.csv", "--out", here / "page.html")
@@ -113,6 +110,7 @@ def test_json_has_the_kinds_and_those_without_time(here):
     assert result["best_kind"] == "network"
 
 
+@pytest.mark.slow
 def test_an_option_of_another_kind_chooses_it(here):
     out = here / "other.ngem"
     command = ("fit", here / "train.csv", "--target", "price", "--members", "2", "-q")
@@ -129,9 +127,10 @@ def test_a_stack_is_not_tuned(here):
     assert "--model of ngem tune must be one of 'network', 'trees', got 'stack'" in error
 
 
+@pytest.mark.slow
 def test_without_lightgbm_the_networks_remain(monkeypatch):
     monkeypatch.setattr(stack, "find_spec", lambda name: None)
     frame = make_table(60, 2)
-    model = DensityStack(n_members=2, random_state=0).fit(features(frame), frame["price"])
+    model = DensityStack(n_members=2, random_state=0).fit(frame[["size", "kind"]], frame["price"])
     assert [kind.name for kind in model.kinds_ if kind.weight] == ["network"]
     assert "ngem[boost]" in model.kinds_[1].outcome

@@ -44,7 +44,7 @@ def search(fit, budget, report=lambda *_: None, space=SPACES["network"]):
 
 def test_the_search_keeps_the_best_and_stops_the_hopeless():
     reported = []
-    best, trials = search(
+    best, trials, _ = search(
         trial_of([falling(1.0), falling(0.5), falling(2.0), falling(-1.0)]),
         "4 trials",
         lambda trial, top: reported.append((trial.number, top.number)),
@@ -57,7 +57,7 @@ def test_the_search_keeps_the_best_and_stops_the_hopeless():
 
 
 def test_the_first_trial_has_the_default_settings():
-    _, (first, second) = search(trial_of([falling(1.0)] * 2), "2")
+    _, (first, second), _ = search(trial_of([falling(1.0)] * 2), "2")
     assert first.settings["n_components"] == 7
     assert first.settings["hidden_sizes"] == MDNRegressor().hidden_sizes
     assert second.settings != first.settings
@@ -86,7 +86,7 @@ def test_a_slow_trial_of_trees_is_compared_with_where_others_were_as_early(by_ra
     space = spaces.Space(lambda rng: {"learning_rate": next(rates)}, by_rate)
     fast = falling(1.0)
     slow = np.interp(np.arange(1, 9) / 4, np.arange(1, 9), fast)
-    _, trials = search(trial_of([fast, fast, slow]), "3", space=space)
+    _, trials, _ = search(trial_of([fast, fast, slow]), "3", space=space)
     assert trials[2].ended == ended
 
 
@@ -94,28 +94,40 @@ def test_a_trial_of_trees_that_falls_behind_is_hopeless():
     """Rounds at most do not matter, because boosting stops earlier: a quarter of the longest is."""
     space = spaces.Space(lambda rng: {"learning_rate": 0.1}, by_rate=True)
     curves = [falling(1.0)[:4], falling(1.0), falling(2.0)]
-    _, trials = search(trial_of(curves), "3", space=space)
+    _, trials, _ = search(trial_of(curves), "3", space=space)
     assert trials[2].ended == "hopeless"
     assert len(trials[2].curve) == 2
 
 
 def test_complete_trials_are_compared_by_the_models_they_end_with():
     curves = [falling(1.0), falling(0.5)]
-    best, trials = search(trial_of(curves, kept=-1.0), "2")
+    best, trials, _ = search(trial_of(curves, kept=-1.0), "2")
     assert [trial.nll for trial in trials] == [-1.0, -0.5]
     assert best.learning_rate == trials[0].settings["learning_rate"]
 
 
 def test_the_search_ends_in_time():
-    _, trials = search(trial_of([falling(1.0)] * 100, seconds=0.01), "0.2s")
+    _, trials, _ = search(trial_of([falling(1.0)] * 100, seconds=0.01), "0.2s")
     assert trials[0].ended == "complete"
     assert trials[-1].ended in ("complete", "out of time")
     assert 2 <= len(trials) <= 4
 
 
+def test_an_interrupt_keeps_the_best_trial():
+    def interrupt(settings, callbacks):
+        raise KeyboardInterrupt
+
+    fits = iter([trial_of([falling(1.0)]), trial_of([falling(0.5)]), interrupt])
+    best, trials, was_interrupted = search(lambda *arguments: next(fits)(*arguments), "9")
+    assert was_interrupted
+    assert best.learning_rate == trials[1].settings["learning_rate"]
+    with pytest.raises(KeyboardInterrupt):  # there is nothing to keep yet
+        search(interrupt, "9")
+
+
 def test_only_the_first_trial_must_not_diverge():
     fits = iter([trial_of([falling(1.0)]), diverge])
-    _, trials = search(lambda *arguments: next(fits)(*arguments), "2")
+    _, trials, _ = search(lambda *arguments: next(fits)(*arguments), "2")
     assert [trial.ended for trial in trials] == ["complete", "diverged"]
     assert trials[1].as_dict()["nll"] is None
     with pytest.raises(ValueError, match="the first trial must succeed, got training that diverg"):
@@ -128,6 +140,14 @@ def test_only_the_first_trial_must_not_diverge():
 )
 def test_budgets(text, budget):
     assert tune.read_budget(text) == budget
+
+
+def test_a_budget_in_words():
+    assert [str(tune.read_budget(text)) for text in ("1", "2", "1m")] == [
+        "1 trial",
+        "2 trials",
+        "60 s",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "0", "0s", "-1", "ten", "5 minutes", "1.5"])

@@ -4,33 +4,36 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ngem.tables.columns import describe
 from ngem.tables.encode import Rows
-from ngem.tables.formats import TableError
-from ngem.tables.read import read
+from ngem.tables.opening import TableError, opened
+from ngem.tables.source import Source
 from ngem.tables.write import with_predictions, writing
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
 def test_what_is_written_is_read_back(suffix, tmp_path):
     frame = pl.DataFrame(
-        {"a": [1.5, None, 3.0], "b": ["x, y", 'say "z"', None], "c": [True, False, True]}
+        {
+            "a": [1.5, None, 3.0, 4.0],
+            "b": ["x, y", 'say "z"', None, "x, y"],
+            "c": [True, False, True, False],
+        }
     )
     path = tmp_path / f"table{suffix}"
     with writing(path) as append:
         append(frame[:2])
         append(frame[2:])
         assert not path.exists()
-    schema, count = describe(path, ["a"], missing="drop")
-    assert count == 3
+    with opened(path) as table:
+        schema, rows, facts = Source(path, "a").load(table)
+    assert facts["rows"] == 4
     assert [(c.kind, c.categories) for c in schema.features] == [
-        ("category", ('say "z"', "x, y")),
+        ("category", ("x, y",)),
         ("boolean", ()),
     ]
-    rows = read(path, schema, rows=count)
-    np.testing.assert_array_equal(rows.x, [[0, 1, 1]])
-    np.testing.assert_array_equal(rows.y, [[1.5]])
-    np.testing.assert_array_equal(rows.numbers, [1])
+    np.testing.assert_array_equal(rows.x, [[0, 1], [np.nan, 1], [0, 0]])
+    np.testing.assert_array_equal(rows.y[:, 0], [1.5, 3, 4])
+    np.testing.assert_array_equal(rows.numbers, [1, 3, 4])
 
 
 def test_other_suffixes_are_refused(tmp_path):

@@ -173,7 +173,7 @@ def test_weights(name):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("covariance", slow_but(GAUSSIANS, "full"))
+@pytest.mark.parametrize("covariance", slow_but(GAUSSIANS, "diag"))
 def test_training_stays_together(covariance):
     """Adam from the same weights on the same batches, with a schedule, to its end and beyond."""
     n_steps, n_rows, dim, comp = 80, 32, 2, 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ngem.training import Progress
+from ngem.training import Progress, callbacks
 from ngem.training.callbacks import CSVLogger, ProgressBar, TensorBoardLogger
 
 
@@ -27,6 +27,19 @@ def test_each_member_has_a_line_of_its_own(interleaved, capsys, monkeypatch):
         for line, member in zip(lines, (0, 2, 1), strict=True):  # in the order of their start
             assert f"network {member + 1}, epoch" in line
             assert f"train {member}.500 validation {member}.250 nat" in line
+
+
+def test_without_a_terminal_lines_are_written_now_and_then(interleaved, capsys, monkeypatch):
+    now = iter([0.0, 1.0, 9.0, 10.5, 11.0, 20.6, *(21.0,) * 9])
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: next(now))
+    bar = ProgressBar()
+    for progress in interleaved:
+        bar(progress)
+    bar.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "network 1, epoch 2 of at most 3, 0 s: train 0.500, validation 0.250 nat",
+        "network 3, epoch 2 of at most 3, 0 s: train 2.500, validation 2.250 nat",
+    ]
 
 
 def test_files_tell_members_apart(interleaved, tmp_path):

@@ -1,6 +1,7 @@
 """Data sets, as numpy arrays: generated, UCI regression and MNIST."""
 
 from .catalogue import DATA_NAMES
+from .diabetes import diabetes
 from .files import DataError, local_path
 from .generated import (
     InverseSine,
@@ -33,6 +34,7 @@ __all__ = [
     "TwoGaussians",
     "TwoSinusoids",
     "changing_noise",
+    "diabetes",
     "inverse_sine",
     "is_here",
     "jointed_arm",

@@ -13,7 +13,6 @@ from ..boosting import Boosted, Forest, Rows, boost, marginal_start
 from ..families import AbstractFamily
 from ..training import Progress, side_by_side
 from . import boosting_parameters as parameters
-from .categories import Categories
 from .members import member_seed, others
 from .preprocessing import Inputs, Table, fit_inputs
 from .targets import TargetUnits, fit_targets
@@ -49,17 +48,17 @@ class Units(NamedTuple):
         return TreeInputs(forests, self.plain, self.columns, self.fill)
 
 
-def fit_units(family: AbstractFamily, seen: Table, categories: Categories) -> Units:
-    """Return the units of the rows that members see."""
+def fit_units(family: AbstractFamily, seen: Table, coded: Sequence[int]) -> Units:
+    """Return the units of the rows that members see; some columns are codes of categories."""
     every = np.arange(seen.x.shape[1])
     # A table of categories alone has no numbers: the guard reads those of the categories.
-    columns = others(len(every), np.array(categories.columns, int))
+    columns = others(len(every), np.array(coded, int))
     columns = columns if len(columns) else every
     plain = fit_inputs(seen.x[:, columns], seen.weights)
     fill = np.full(len(every), np.nan)
     fill[columns] = plain.fill
     fill[columns[plain.flagged]] = np.nan
-    fill[list(categories.columns)] = np.nan
+    fill[list(coded)] = np.nan
     return Units(plain, columns, fill, fit_targets(family, seen))
 
 

@@ -4,19 +4,16 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _errors, boosting
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
 from .boosting_members import Job, fit_units, train_members
-from .categories import Categories, find_categories
-from .member_regressor import MemberRegressor, histories, judge
-from .preprocessing import check_numeric
+from .encoding import MOST_CATEGORIES_OF_TREES
+from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .targets import make_model, read_inside
-
-_ENCODE = "name such columns in categorical_features, or convert them with astype('category')"
 
 
 class MixtureBoostingRegressor(MemberRegressor):
@@ -28,52 +25,52 @@ class MixtureBoostingRegressor(MemberRegressor):
     categories as they are. Everything that goes in or comes out is in the user's units.
 
     Args:
-        n_components: Components of the mixture of each member.
-        n_members: Models whose densities are averaged. The rows are divided into as many folds, and
-            each member holds out one of them to stop by: all rows train, and every row is held out
-            once. They train side by side on all cores.
-        family: Distribution of the components, with options in parentheses: "gaussian";
+        n_components (int): Components of the mixture of each member.
+        n_members (int): Models whose densities are averaged. The rows are divided into as many
+            folds, and each member holds out one of them to stop by: all rows train, and every row
+            is held out once. They train side by side on all cores.
+        family (str): Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
             targets between two bounds. Several target columns are
             independent within a component.
-        curvature: "fisher", the weight of a component times its Fisher information; or "em", with
-            responsibilities in place of weights, so that a leaf's step of a mean is an M-step. For
-            comparison: "hessian", the second derivative clipped below; "none", plain gradients;
+        curvature (str): "fisher", the weight of a component times its Fisher information; or "em",
+            with responsibilities in place of weights, so that a leaf's step of a mean is an M-step.
+            For comparison: "hessian", the second derivative clipped below; "none", plain gradients;
             "scaled", gradients divided by their root mean square.
-        learning_rate: Fraction of each step that is taken.
-        max_rounds: Rounds at most.
-        num_leaves: Leaves of a tree at most.
-        min_rows_in_leaf: Rows of a leaf at least.
-        l2: Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
-        damping: Added to weights or responsibilities in the curvature. It keeps the steps of a
-            component small that has lost its weight.
-        weight_rate: Learning rate of the logits, relative to that of the means.
-        scale_rate: Learning rate of the scales, relative to that of the means. Scales overfit
-            first: with equal rates they shrink to the errors of training rows.
-        row_fraction: Fraction of the rows that each round sees.
-        column_fraction: Fraction of the columns that each tree sees.
-        max_bins: Distinct values of a column at most, after binning.
-        early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the best
-            round.
-        validation_fraction: Fraction of rows that a single member holds out, at least ten rows or a
-            third. With fewer than 15 rows none are held out, and boosting runs to the end.
-            Several members hold out one fold each instead.
-        patience: Rounds without improvement before stopping.
-        scale_floor: Smallest scale of a component, in units of the standardized target.
-        guard: Add a linear model and a few wide densities to the mixture, with weights that
+        learning_rate (float): Fraction of each step that is taken.
+        max_rounds (int): Rounds at most.
+        num_leaves (int): Leaves of a tree at most.
+        min_rows_in_leaf (int): Rows of a leaf at least.
+        l2 (float): Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
+        damping (float): Added to weights or responsibilities in the curvature. It keeps the steps
+            of a component small that has lost its weight.
+        weight_rate (float): Learning rate of the logits, relative to that of the means.
+        scale_rate (float): Learning rate of the scales, relative to that of the means. Scales
+            overfit first: with equal rates they shrink to the errors of training rows.
+        row_fraction (float): Fraction of the rows that each round sees.
+        column_fraction (float): Fraction of the columns that each tree sees.
+        max_bins (int): Distinct values of a column at most, after binning.
+        early_stopping (bool): Hold rows out, stop when their likelihood stops improving, and keep
+            the best round.
+        validation_fraction (float): Fraction of rows that a single member holds out, at least ten
+            rows or a third. With fewer than 15 rows none are held out, and boosting runs to the
+            end. Several members hold out one fold each instead.
+        patience (int): Rounds without improvement before stopping.
+        scale_floor (float): Smallest scale of a component, in units of the standardized target.
+        guard (bool): Add a linear model and a few wide densities to the mixture, with weights that
             held-out rows choose. They bound what a surprising target costs, take over where
             features lie far outside the training rows, and carry the prediction when rows are few.
-        resolution: The step to which targets were rounded, such as 1 for whole numbers; see
-            `MDNRegressor`. None takes targets as exact.
-        categorical_features: "auto" for columns of a categorical dtype of pandas or polars; or a
-            list of names or numbers of columns. A category that the training rows did not have is
-            read as a missing one.
-        callbacks: Called with a `training.Progress` after each round; those with a `close` method
-            are closed when the fit ends.
-        n_jobs: Cores to use; None or -1 for all of them.
-        random_state: Seed of held-out rows, of the start and of sampled rows and columns.
-        verbose: 1 shows a progress bar where there is a terminal.
+        resolution (float or None): The step to which targets were rounded, such as 1 for whole
+            numbers; see `MDNRegressor`. None takes targets as exact.
+        categorical_features (str or list): "auto" for the columns of text and of a categorical
+            dtype of a data frame; or a list of names or numbers of further columns.
+        callbacks (sequence of callables): Called with a `training.Progress` after each round; those
+            with a `close` method are closed when the fit ends.
+        n_jobs (int or None): Cores to use; None or -1 for all of them.
+        random_state (int, RandomState or None): Seed of held-out rows, of the start and of sampled
+            rows and columns.
+        verbose (int): 1 shows a progress bar in a terminal, and lines elsewhere.
 
     Attributes:
         model_: The trees and their units.
@@ -87,7 +84,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         validation_rows_: All rows that some member held out, ascending; None in a loaded estimator.
         oof_log_prob_: Log density of each row from a member that had not seen it, in the user's
             units; NaN for rows that were never held out. None in a loaded estimator.
-        categories_: Columns of categories, with the categories of each.
+        table_: How the columns of a table become numbers, with the categories of each; None if they
+            came as an array of numbers.
         feature_importances_: Fraction of the gain that each column has, for "weights", "means" and
             "scales".
         n_outputs_: Number of target columns.
@@ -95,7 +93,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         feature_names_in_: Their names, if the features came as a table with names.
     """
 
-    categories_: Categories
+    _most_categories = MOST_CATEGORIES_OF_TREES
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
@@ -167,7 +165,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         """Grow the trees.
 
         Args:
-            X: Features, (rows, columns).
+            X: Features, (rows, columns): an array of numbers, or a data frame of pandas or polars,
+                which may also hold text, categories, dates, true and false.
             y: Targets, (rows,) or (rows, columns); NaN as in `MDNRegressor.fit`.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
@@ -183,14 +182,14 @@ class MixtureBoostingRegressor(MemberRegressor):
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)
-        self.categories_ = find_categories(X, self.categorical_features)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
         family = parameters.family(settings)
         table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
-        seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
-        units = fit_units(family, seen, self.categories_)
-        job = Job(settings, seed, units, self.categories_.columns, table, held_out, watched)
+        seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
+        coded = [] if self.table_ is None else self.table_.coded
+        units = fit_units(family, seen, coded)
+        job = Job(settings, seed, units, coded, table, held_out, watched)
         members = self._train(job)
         outputs = parameters.outputs(settings, table.y.shape[1])
         judged = judge(
@@ -206,9 +205,9 @@ class MixtureBoostingRegressor(MemberRegressor):
         network = boosting.tree_predictor(
             outputs, len(members), units.plain.n_columns, judged.guard
         )
-        targets = units.targets
+        targets, n_rows = units.targets, count_rows(table, sample_weight)
         model = make_model(targets, network, units.inputs(forests), self.resolution)
-        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
@@ -225,10 +224,10 @@ class MixtureBoostingRegressor(MemberRegressor):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
 
-        Its parameters are those of the fit, whatever has been set since. `n_jobs`, `random_state`
-        and `verbose` are not kept.
+        Its parameters are those of the fit, whatever has been set since. `callbacks`, `n_jobs` and
+        `verbose` are not kept, nor is a `random_state` that is no integer.
         """
-        tree_file.save(path, self._to_saved()._replace(categories=self.categories_))
+        tree_file.save(path, self._to_saved())
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MixtureBoostingRegressor":
@@ -238,16 +237,13 @@ class MixtureBoostingRegressor(MemberRegressor):
             ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
                 Loading an untrusted file can fail, but never runs code from the file.
         """
-        saved = tree_file.load(path)
-        self = cls._from_saved(saved)
-        self.categories_ = saved.categories
-        return self
+        return cls._from_saved(tree_file.load(path))
 
     @property
     def feature_importances_(self) -> dict[str, np.ndarray]:
         """Fraction of the gain of all splits that each column has: of weights, means and scales."""
         check_is_fitted(self)
-        outputs, n_features = self._outputs, self.n_features_in_
+        outputs, n_features = self._outputs, self.model_.inputs.n_features
         gains = np.zeros((outputs.num_raw, n_features))
         for forest in self.model_.inputs.forests:
             gains += boosting.parse_trees(forest.text).gains(outputs.num_raw, n_features)
@@ -296,11 +292,6 @@ class MixtureBoostingRegressor(MemberRegressor):
     @property
     def _takes_gaps(self) -> bool:
         return True
-
-    def _to_numbers(self, name: str, X: Any) -> Any:
-        encoded = self.categories_.encode(X)
-        check_numeric(name, encoded, _ENCODE)
-        return encoded
 
     def _train(self, job: Job) -> list[boosting.Boosted]:
         """Train all members; then close the callbacks that can be closed."""

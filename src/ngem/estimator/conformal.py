@@ -1,12 +1,15 @@
 """Conformal recalibration: regions that cover what they promise, for any model."""
 
 import math
+import os
 import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from .. import _errors
+from . import conformal_file
 from .scorers import unwrap
 
 #: Added to a requested mass. The model computes masses in single precision; without this, rounding
@@ -17,7 +20,7 @@ _SLACK = 4 * float(np.finfo(np.float32).eps)
 _RESOLUTION = 16 * float(np.finfo(np.float32).eps)
 
 
-class ConformalRegressor:
+class ConformalRegressor(RegressorMixin, BaseEstimator):
     """Regions with guaranteed coverage, from a fitted model and rows that it was not trained on.
 
     The score of a row is the mass of the model's highest-density region whose boundary passes
@@ -34,24 +37,82 @@ class ConformalRegressor:
     >>> def recalibrate(model: MDNRegressor, X, y, X_new):
     ...     return ConformalRegressor(model).calibrate(X, y).predict_interval(X_new, coverage=0.9)
 
+    `fit` fits the model too, and calibrates it by its own held-out rows. A fitted model is
+    calibrated by `calibrate` with other rows, or by `calibrate_held_out`.
+
     Args:
-        model: A fitted `MDNRegressor`, or a `Pipeline` or search that ends in one.
-        n_samples: Samples per row for joint regions.
-        random_state: Seed of these samples.
+        model (estimator): An `MDNRegressor`, `MixtureBoostingRegressor` or `DensityStack`, or a
+            `Pipeline` or search that ends in one.
+        n_samples (int): Samples per row for joint regions.
+        random_state (int): Seed of these samples.
 
     Attributes:
         scores_: The scores of the calibration rows, ascending.
+        model_: The model that `fit` fitted, or that a file holds.
     """
 
     scores_: np.ndarray
+    model_: Any
 
-    def __init__(self, model: Any, *, n_samples: int = 1000, random_state: int = 0) -> None:
+    # Any: scikit-learn leaves the check of parameters to `fit`.
+    def __init__(self, model: Any, *, n_samples: Any = 1000, random_state: Any = 0) -> None:
         self.model = model
         self.n_samples = n_samples
         self.random_state = random_state
 
+    def fit(self, X: Any, y: Any, **settings: Any) -> "ConformalRegressor":
+        """Fit a copy of the model, and calibrate it by the rows that its members held out.
+
+        Args:
+            X: Features.
+            y: Targets.
+            settings: Further arguments of the model's `fit`.
+        """
+        model: Any = clone(self.model)
+        self.model_ = model.fit(X, y, **settings)
+        return self.calibrate_held_out(X, y)
+
+    def predict(self, X: Any, **settings: Any) -> Any:
+        """Return what the model predicts: the mean, or with `quantiles=` quantiles of its density.
+
+        These quantiles are the model's own, not recalibrated; `predict_interval` is.
+        """
+        return self._model.predict(X, **settings)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the calibrated model to one file that holds no code."""
+        self._ready_scores()
+        conformal_file.save(path, self._model, self.scores_, int(self.n_samples), self.random_state)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "ConformalRegressor":
+        """Return the calibrated model that `save` wrote.
+
+        Raises:
+            ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
+                Loading an untrusted file can fail, but never runs code from the file.
+        """
+        model, scores, n_samples, random_state = conformal_file.load(path)
+        self = cls(model, n_samples=n_samples, random_state=random_state)
+        self.model_, self.scores_ = model, scores
+        self._calibrated = _identity(model)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "scores_")
+
+    @property
+    def _model(self) -> Any:
+        """The model that `fit` fitted, or else the one that was given."""
+        return getattr(self, "model_", self.model)
+
     def calibrate(self, X: Any, y: Any) -> "ConformalRegressor":
-        """Compute the scores of rows that were used neither to train nor to select the model."""
+        """Compute the scores of rows that were used neither to train nor to select the model.
+
+        Args:
+            X: Features.
+            y: Targets.
+        """
         scores, estimator = self._scores(X, y, purpose=0)
         _errors.check_finite("the calibration scores", scores)
         self.scores_ = np.sort(scores)
@@ -69,7 +130,7 @@ class ConformalRegressor:
             X: The features that the model was fitted to.
             y: Their targets.
         """
-        estimator, X = unwrap(self.model, X)
+        estimator, X = unwrap(self._model, X)
         seed = np.random.RandomState([self.random_state, 0])
         scores = estimator.held_out_region_mass(X, y, self.n_samples, seed)
         scores = scores[~np.isnan(scores)]
@@ -140,7 +201,7 @@ class ConformalRegressor:
 
     def _scores(self, X: Any, y: Any, *, purpose: int) -> tuple[np.ndarray, Any]:
         """Return the score of each row, and the estimator that computed it."""
-        estimator, X = unwrap(self.model, X)
+        estimator, X = unwrap(self._model, X)
         if estimator.n_outputs_ == 1:
             return np.asarray(estimator.region_mass(X, y), np.float64).reshape(-1), estimator
         # New rows and calibration rows get different samples, so that scores are independent.
@@ -151,7 +212,7 @@ class ConformalRegressor:
     def _ready(self, X: Any) -> tuple[Any, Any]:
         """Return the estimator and its features; raise if it was fitted again after calibration."""
         self._ready_scores()
-        estimator, X = unwrap(self.model, X)
+        estimator, X = unwrap(self._model, X)
         if _identity(estimator) is not self._calibrated:
             raise ValueError(
                 "the model must be the calibrated one, got one that was fitted again later; call "

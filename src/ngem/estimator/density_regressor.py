@@ -11,21 +11,22 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _errors
 from .._machine import claim_process
 from ..mixture import Mixture
+from .encoding import MOST_CATEGORIES, Encoded, check_columns, describe, encode, target_names
+from .frames import has_names, names_of, select
 from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
+from .schema import Schema
 
 _FLOATS = (np.float64, np.float32)
 
-_ENCODE = (
-    "encode them first, for example with a ColumnTransformer and a OneHotEncoder in a Pipeline"
-)
+_ENCODE = "pass a data frame of pandas or polars with a name for each column, which may hold them"
 _CONVERT = "a regressor predicts numbers, try y.astype(float)"
 
 
@@ -52,28 +53,54 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         model_: What predicts, in the user's units.
         n_outputs_: Number of target columns.
         target_ndim_: 1 if the targets were a vector, 2 if they were columns.
+        table_: How the columns of a table become numbers; None if they came as an array of numbers.
+        n_features_in_: Number of columns.
+        feature_names_in_: Their names, if the features came as a table with names.
     """
 
     model_: Model
     n_outputs_: int
     target_ndim_: int
+    table_: Schema | None
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    #: Categories of a column at most; rarer ones share a code.
+    _most_categories: int = MOST_CATEGORIES
 
     @property
     @abc.abstractmethod
     def _takes_gaps(self) -> bool:
         """Whether features may be NaN."""
 
-    def predict(self, X: Any, *, return_outside: bool = False) -> Any:
+    def predict(
+        self,
+        X: Any,
+        *,
+        return_std: bool = False,
+        return_outside: bool = False,
+        quantiles: Any = None,
+    ) -> Any:
         """Return the conditional mean, in the shape of the targets.
+
+        A `Pipeline` hands these arguments on: `pipeline.predict(X, quantiles=[0.05, 0.95])`.
 
         Args:
             X: Features.
+            return_std: Also return the standard deviation, in the same shape.
             return_outside: Also return whether each row has a feature outside the range of the
                 training rows, (rows,). There densities widen towards that of all targets.
+            quantiles: Return these quantiles instead of the mean; see `predict_quantiles`.
         """
         x = self._read_features(X)
-        mean = self._like_targets(self.model_.mean(x))
-        return (mean, self.model_.distance(x) > 0) if return_outside else mean
+        model, x = self.model_.encoded(x)
+        if quantiles is None:
+            first = self._like_targets(model.mean(x))
+        else:
+            first = self._quantiles(model, x, quantiles)
+        more = [self._like_targets(model.std(x))] if return_std else []
+        more += [model.distance(x) > 0] if return_outside else []
+        return (first, *more) if more else first
 
     def predict_distribution(self, X: Any) -> Mixture:
         """Return the conditional distribution of each row, in the user's units.
@@ -95,9 +122,32 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             (rows, q), or (rows, q, columns) for targets in columns; no axis of q for one number.
         """
         x = self._read_features(X)
+        return self._quantiles(self.model_, x, q)
+
+    def _quantiles(self, model: Model, x: np.ndarray, q: Any) -> np.ndarray:
         levels = _read_fractions("q", q, "a number or one sequence of them", max_ndim=1)
-        quantiles = self._like_targets(self.model_.quantiles(x, np.atleast_1d(levels)))
+        quantiles = self._like_targets(model.quantiles(x, np.atleast_1d(levels)))
         return quantiles if levels.ndim else quantiles[:, 0]
+
+    def cdf(self, X: Any, t: Any) -> np.ndarray:
+        """Return P(Y <= t) of each row and target column; 1 - cdf is the chance to exceed t.
+
+        Args:
+            X: Features.
+            t: Thresholds in the units of the targets; a number, or several in one sequence. For
+                targets in columns also (thresholds, columns).
+
+        Returns:
+            (rows, t), or (rows, t, columns) for targets in columns; no axis of t for one number.
+        """
+        x = self._read_features(X)
+        thresholds = _read_thresholds(t, self.n_outputs_)
+        model, x = self.model_.encoded(x)
+        shape = (len(x), self.n_outputs_)
+        each = np.atleast_1d(thresholds)
+        rows = [model.pit(x, np.broadcast_to(one, shape)) for one in each]
+        found = self._like_targets(np.stack(rows, axis=1))
+        return found if thresholds.ndim else found[:, 0]
 
     def predict_interval(self, X: Any, coverage: Any = 0.9, kind: str = "hdr") -> np.ndarray:
         """Return a region that holds each target column with a given probability.
@@ -212,15 +262,14 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
         check_is_fitted(self)
-        X = self._to_numbers("X", X)
-        x = np.asarray(validate_data(self, X, reset=False, dtype=_FLOATS, ensure_all_finite=False))
+        if self.table_ is not None:
+            x = self._encode(X, reset=False)
+        else:
+            check_numeric("X", X, _ENCODE)
+            rules: Any = {"dtype": _FLOATS, "ensure_all_finite": False}
+            x = np.asarray(validate_data(self, X, reset=False, **rules))
         _check_finite("X", x, allow_nan=self._takes_gaps)
         return x
-
-    def _to_numbers(self, name: str, X: Any) -> Any:
-        """Return features that hold numbers only, refusing others."""
-        check_numeric(name, X, _ENCODE)
-        return X
 
     def _read_table(
         self,
@@ -234,7 +283,6 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
         claim_process()
-        X = self._to_numbers(f"{name}X", X)
         check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None
         common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
@@ -242,9 +290,16 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             {**common, "dtype": _FLOATS},
             {**common, "dtype": np.float64, "ensure_2d": False},
         )
-        x, targets = map(
-            np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
-        )
+        if reset:
+            self.table_ = self._describe(X, y)
+        if self.table_ is not None:
+            x = self._encode(X, y, reset=reset)
+            targets = check_array(y, input_name="y", **rules[1])
+        else:
+            check_numeric(f"{name}X", X, _ENCODE)
+            x, targets = map(
+                np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
+            )
         check_consistent_length(x, targets)
         _check_finite(f"{name}X", x, allow_nan=self._takes_gaps)
         columns = targets[:, None] if targets.ndim == 1 else targets
@@ -261,6 +316,37 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             weights = _read_weights(sample_weight, x)
             table = table._replace(weights=weights).take(np.flatnonzero(weights))
         return table, targets.ndim
+
+    def _describe(self, X: Any, y: Any) -> Schema | None:
+        """Return what the columns of a table hold; None for an array of numbers."""
+        if isinstance(X, Encoded):
+            return X.schema
+        categorical = getattr(self, "categorical_features", "auto")
+        if not has_names(X) and (isinstance(categorical, str) or not len(categorical)):
+            return None
+        columns = describe(X, categorical=categorical, most=self._most_categories)
+        shape = np.asarray(y).shape
+        targets = target_names(y, shape[1] if len(shape) > 1 else 1, names_of(X))
+        return Schema(columns, targets, "impute" if self._takes_gaps else "error")
+
+    def _encode(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
+        """Return the rows of a table whose columns are known as numbers; see `Schema`."""
+        assert self.table_ is not None, "without a schema rows are numbers already"
+        if isinstance(X, Encoded):
+            self._name_columns(X.schema)
+            return X.x
+        if not reset and has_names(X) and hasattr(self, "feature_names_in_"):
+            check_columns(self.table_.features, names_of(X))
+            X = select(X, self.table_.names)  # in any order, and with others beside them
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        least = 2 if reset else 1
+        x = encode(X, self.table_.features)
+        return check_array(x, ensure_all_finite=False, ensure_min_samples=least)
+
+    def _name_columns(self, schema: Schema) -> None:
+        """Know the columns of a table by their names."""
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array(schema.names, dtype=object)
 
     def _read_rows(self, X: Any, y: Any, upper: Any = None) -> Table:
         """Return features and targets to compare with what the fitted model predicts."""
@@ -314,6 +400,20 @@ def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> n
     if fractions.ndim > max_ndim or fractions.size == 0:
         raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
     return _errors.check_fraction(name, fractions)
+
+
+def _read_thresholds(value: Any, n_outputs: int) -> np.ndarray:
+    """Return thresholds as numbers, refusing other values and shapes."""
+    try:
+        found = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        found = np.full((), np.nan)
+    fits = found.ndim < 2 or found.shape[1:] == (n_outputs,)
+    if not fits or found.size == 0 or np.isnan(found).any():
+        raise ValueError(
+            f"t must be a number or one sequence of them, got {value!r}; for example t=0.0."
+        )
+    return found
 
 
 def _check_finite(name: str, values: np.ndarray, *, allow_nan: bool = False) -> None:

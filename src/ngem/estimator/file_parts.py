@@ -6,15 +6,16 @@ parameters, and each array must have the name, shape and dtype that the header i
 
 import os
 import reprlib
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import _files
+from .. import __version__, _files
 from .._files import FileError
 from .._machine import claim_process
 from ..nn import Guard, MixtureNetwork
@@ -22,6 +23,12 @@ from .parameters import UNSAVED
 from .preprocessing import Inputs, Scaling
 from .rules import Rule
 from .schema import Schema
+
+#: Name of the array of held-out probabilities.
+_PIT = "held_out_pit"
+
+#: Entries that a header may lack: models of arrays have no table, older files no information.
+OPTIONAL = {"table", "fit_info"}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 COMMON_DIAGNOSTICS: dict[str, type] = {
@@ -46,10 +53,14 @@ def read_file(
     return _files.read(path, kind=kind, version=version)
 
 
-def common_arrays(
-    inputs: Inputs, targets: Scaling, history: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Return the arrays of units and history with their names in a file."""
+def common_arrays(inputs: Inputs, targets: Scaling, saved: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of units and history with their names in a file.
+
+    Args:
+        inputs: How features become inputs.
+        targets: Units of the targets.
+        saved: A `model_file.Saved`.
+    """
     return {
         "inputs.fill": inputs.fill,
         "inputs.flagged": inputs.flagged.astype(np.int64),
@@ -57,9 +68,69 @@ def common_arrays(
         "inputs.scale": inputs.scaling.scale,
         "targets.location": targets.location,
         "targets.scale": targets.scale,
-        "history.train_nll": history["train_nll"],
-        "history.validation_nll": history["validation_nll"],
+        "history.train_nll": saved.history["train_nll"],
+        "history.validation_nll": saved.history["validation_nll"],
+        **pit_arrays(saved.held_out_pit),
     }
+
+
+def pit_arrays(pit: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Return the PIT of held-out rows with its name in a file, if it is known."""
+    return {} if pit is None else {_PIT: pit.astype(np.float32)}
+
+
+def take_pit(arrays: dict[str, np.ndarray], dim: int) -> np.ndarray | None:
+    """Return the PIT of held-out rows and remove it from the list; None if there is none."""
+    if _PIT not in arrays:
+        return None
+    shape = arrays[_PIT].shape
+    need(len(shape) == 2 and shape[1] == dim, "a PIT of each target", shape)
+    pit = take(arrays, _PIT, shape, np.float32)
+    need(np.all((pit >= 0) & (pit <= 1)), "probabilities of held-out rows", pit)
+    return pit
+
+
+class FitInfo(NamedTuple):
+    """How a model came to be.
+
+    Attributes:
+        version: Version of the library.
+        date: When it was fitted, in UTC: 2026-01-31T12:00:00.
+        random_state: The seed, or None if it was not one number.
+    """
+
+    version: str
+    date: str
+    random_state: int | None
+
+
+#: Of files from before it was kept.
+UNKNOWN = FitInfo("unknown", "unknown", None)
+
+
+def fit_info(random_state: Any) -> FitInfo:
+    """Return how a model comes to be that is fitted now, with this random state.
+
+    SOURCE_DATE_EPOCH sets the date, in seconds since 1970, for files that must be the same again.
+    """
+    is_number = isinstance(random_state, int | np.integer)
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return FitInfo(__version__, date, int(random_state) if is_number else None)
+
+
+def read_fit_info(header: Mapping[str, Any]) -> FitInfo:
+    """Return how the model of a file came to be."""
+    if "fit_info" not in header:
+        return UNKNOWN
+    entries = header["fit_info"]
+    known = isinstance(entries, dict) and set(entries) == set(FitInfo._fields)
+    need(known, f"a header with {FitInfo._fields}", entries)
+    info = FitInfo(**entries)
+    texts = all(isinstance(text, str) and len(text) < 100 for text in (info.version, info.date))
+    seeded = info.random_state is None or is_count(info.random_state, 0, 2**32 - 1)
+    need(texts and seeded, "a version, a date and a seed", entries)
+    return info
 
 
 def common_header(saved: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,6 +147,7 @@ def common_header(saved: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "n_outputs": saved.model.network.dim,
         "target_ndim": saved.target_ndim,
         "diagnostics": saved.diagnostics,
+        "fit_info": saved.fit_info._asdict(),
     }
     return header if saved.table is None else {**header, "table": saved.table.to_header()}
 
@@ -106,8 +178,7 @@ def read_parameters(
         added: Parameters that older files lack, with the values that were meant.
         unsaved: Parameters that may stand for an object without a name.
     """
-    # Models that were not fitted on a file of columns have no table.
-    known = isinstance(header, dict) and set(header) - {"table"} == names
+    known = isinstance(header, dict) and set(header) - OPTIONAL == names
     need(known, f"a header with {names}", header)
     need(isinstance(header["parameters"], dict), "parameters by name", header["parameters"])
     missing = {
@@ -126,7 +197,9 @@ def check_columns(header: Mapping[str, Any]) -> None:
     """Refuse names of features and axes of targets that cannot be."""
     names = header["feature_names"]
     listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    fits = names is None or (listed and len(names) == header["n_features"])
+    # A column of a table may be several features.
+    fits = listed and ("table" in header or len(names) == header["n_features"])
+    fits = names is None or fits
     need(fits, "a name for each feature", names)
     one = header["n_outputs"] == 1
     need(is_count(header["target_ndim"], 1 if one else 2, 2), "1 or 2 axes of targets", header)
@@ -148,15 +221,23 @@ def check_diagnostics(saved: Any, known: Mapping[str, type]) -> None:
         need(has_type and is_plain, f"{name} of type {known[name].__name__}", value)
 
 
-def read_table(header: dict) -> Schema | None:
-    """Return how columns become features, refusing what does not fit the network."""
+def read_table(header: dict, *, one_hot: bool) -> Schema | None:
+    """Return how columns become features, refusing what does not fit the model.
+
+    Args:
+        header: The header of a model file.
+        one_hot: Whether each code of a category is a feature of the model by itself.
+    """
     if "table" not in header:
         return None
     try:
         schema = Schema.from_header(header["table"])
     except ValueError as error:
         raise FileError(f"{error}; the model file is damaged: fit the model again.") from error
-    need(schema.n_features == header["n_features"], "a table of its features", schema.features)
+    features = schema.inputs if one_hot else schema.numbers
+    need(len(features) == header["n_features"], "a table of its features", schema.features)
+    names = header["feature_names"]
+    need(names is None or names == schema.names, "the names of its table", names)
     need(len(schema.targets) == header["n_outputs"], "a table of its targets", schema.targets)
     return schema
 

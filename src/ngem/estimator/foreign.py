@@ -7,14 +7,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
-from sklearn.utils.validation import _num_samples
 
 from ..boosting import Outputs, tree_predictor
 from ..families import DiagonalGaussian
 from ..mixture import Mixture
-from .member_regressor import MemberRegressor, judge
+from .member_regressor import MemberRegressor, count_rows, judge
 from .members import others, standardized
-from .preprocessing import Scaling, Table, fit_inputs
+from .preprocessing import OneHot, Scaling, Table, fit_inputs
 from .targets import fit_targets, make_model
 
 #: What an estimator of the user's own must have.
@@ -34,15 +33,20 @@ class ForeignInputs:
         members: Fitted estimators.
         targets: Units of the raw outputs.
         family: Distribution of the components.
+        n_features: Number of features.
+        one_hot: How codes of categories become what the estimators read; None if there are none.
     """
 
     members: tuple[Any, ...]
     targets: Scaling
     family: DiagonalGaussian
+    n_features: int
+    one_hot: OneHot | None = None
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the raw outputs of each member, in single precision."""
-        return np.concatenate([self._raw(member, x) for member in self.members], axis=1)
+        read = x if self.one_hot is None else self.one_hot.forward(x)
+        return np.concatenate([self._raw(member, read) for member in self.members], axis=1)
 
     def _raw(self, member: Any, x: np.ndarray) -> np.ndarray:
         mixture = read_mixture(member, x, len(self.targets.scale))
@@ -116,24 +120,27 @@ class FoldedRegressor(MemberRegressor):
             )
         settings = {**self.get_params(deep=False), "early_stopping": True}
         table, target_ndim = self._read_table(X, y, sample_weight)
-        _, held_out, seen = self._hold_out(settings, X, sample_weight, table, None)
+        _, held_out, seen = self._hold_out(settings, sample_weight, table, None)
         targets = fit_targets(DiagonalGaussian(scale_floor=0.0), seen)
         members = tuple(
             self._fit_member(table.take(others(len(table.y), rows)), target_ndim)
             for rows in held_out
         )
-        first = read_mixture(members[0], table.x[:1], table.y.shape[1])
-        outputs = Outputs(first.n_components, first.dim, DiagonalGaussian(scale_floor=0.0))
+        first = read_mixture(members[0], self._read_by_members(table.x[:1]), table.y.shape[1])
+        family = DiagonalGaussian(scale_floor=0.0)
+        outputs = Outputs(first.n_components, first.dim, family)
         network = tree_predictor(outputs, len(members), 0, None)
-        inputs = ForeignInputs(members, targets.scaling, DiagonalGaussian(scale_floor=0.0))
+        inputs = ForeignInputs(members, targets.scaling, family, table.x.shape[1], self._one_hot())
         model = make_model(targets, network, inputs, None)
         densities = [
             model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.scaling.log_volume
             for index, rows in enumerate(held_out)
         ]
-        rows = standardized(fit_inputs(table.x, table.weights), targets, table)
+        plain = fit_inputs(table.x, table.weights, one_hot=self._one_hot())
+        rows = standardized(plain, targets, table)
         judged = judge(outputs.family, rows, held_out, None, densities, guard=False)
-        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
+        n_rows = count_rows(table, sample_weight)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
@@ -147,7 +154,12 @@ class FoldedRegressor(MemberRegressor):
         y = table.y[:, 0] if target_ndim == 1 else table.y
         weights = {} if table.weights is None else {"sample_weight": table.weights}
         estimator: Any = clone(self.estimator)
-        return estimator.fit(table.x, y, **weights)
+        return estimator.fit(self._read_by_members(table.x), y, **weights)
+
+    def _read_by_members(self, x: np.ndarray) -> np.ndarray:
+        """Return features as the estimators read them: an input for each category."""
+        one_hot = self._one_hot()
+        return x if one_hot is None else one_hot.forward(x)
 
     @property
     def _takes_gaps(self) -> bool:

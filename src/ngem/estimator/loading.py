@@ -1,10 +1,12 @@
 """One function that loads whichever estimator a file holds."""
 
 import os
+from typing import Any
 
 from .. import _files
-from . import model_file, stack_file, tree_file
+from . import conformal_file, model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
+from .conformal import ConformalRegressor
 from .regressor import MDNRegressor
 from .stack import DensityStack
 
@@ -13,10 +15,11 @@ MODEL_KINDS = {
     model_file.KIND: MDNRegressor,
     tree_file.KIND: MixtureBoostingRegressor,
     stack_file.KIND: DensityStack,
+    conformal_file.KIND: ConformalRegressor,
 }
 
 
-def load(path: str | os.PathLike) -> MDNRegressor | MixtureBoostingRegressor | DensityStack:
+def load(path: str | os.PathLike) -> Any:
     """Return the fitted estimator in a model file, of whichever kind it is.
 
     Raises:

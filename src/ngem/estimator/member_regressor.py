@@ -7,17 +7,19 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
 from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
+from .file_parts import FitInfo, fit_info
+from .frames import are_given
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
 from .prediction import Model
-from .preprocessing import Table
+from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
 from .targets import TargetUnits
 
@@ -32,14 +34,14 @@ class MemberRegressor(DensityRegressor):
             units; NaN for rows that were never held out. None in a loaded estimator.
         history_: Train and validation likelihood of each member.
         diagnostics_: Plain numbers about the fit.
-        table_: How columns of a file become features, if `ngem fit` made this model; else None.
+        fit_info_: Version of the library, date and seed of the fit.
+        held_out_pit_: PIT of held-out rows, if `ngem fit` made this model: it calibrates intervals.
     """
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     history_: dict[str, np.ndarray]
     diagnostics_: dict[str, Any]
-    table_: Schema | None
+    fit_info_: FitInfo
+    held_out_pit_: np.ndarray | None
     folds_: list[np.ndarray] | None
     oof_log_prob_: np.ndarray | None
 
@@ -133,20 +135,22 @@ class MemberRegressor(DensityRegressor):
 
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else [str(name) for name in names]
+        if self.table_ is not None:
+            columns = [column._asdict() for column in self.table_.features]
         write_onnx(
             path,
             self.model_,
-            n_features=self.n_features_in_,
+            n_features=self.model_.inputs.n_features,
             quantiles=quantiles,
             cdf=cdf,
             dtype=dtype,
-            notes={"features": None if names is None else [str(name) for name in names]},
+            notes={"features": columns},
         )
 
     def _hold_out(
         self,
         settings: dict[str, Any],
-        X: Any,
         sample_weight: Any,
         table: Table,
         watched: Table | None,
@@ -156,8 +160,8 @@ class MemberRegressor(DensityRegressor):
         held_out = choose_held_out(
             settings, len(table.x), is_watched=watched is not None, seed=seed
         )
-        n_rows, weights = _num_samples(X), np.asarray(sample_weight)
-        kept = np.flatnonzero(weights) if weights.ndim else np.arange(n_rows)
+        weights = np.asarray(sample_weight)
+        kept = np.flatnonzero(weights) if weights.ndim else np.arange(len(table.x))
         self.folds_ = [kept[rows] for rows in held_out]
         # Several members see all rows between them, one by itself those that it does not hold out.
         seen = table if len(held_out) > 1 else table.take(others(len(table.x), held_out[0]))
@@ -258,11 +262,12 @@ class MemberRegressor(DensityRegressor):
         self.model_ = model
         self._targets = targets
         self._fit_settings = settings
+        self.fit_info_ = fit_info(settings["random_state"])
+        self.held_out_pit_ = None
         self.target_ndim_ = target_ndim
         self.n_outputs_ = model.network.dim
         self.history_ = history
         self.diagnostics_ = diagnostics
-        self.table_ = None
         self._keep_best(best)
         return self
 
@@ -280,15 +285,15 @@ class MemberRegressor(DensityRegressor):
             best_epochs=self._best,
             diagnostics=self.diagnostics_,
             table=self.table_,
+            fit_info=self.fit_info_,
+            held_out_pit=self.held_out_pit_,
         )
 
     @classmethod
     def _from_saved(cls, saved: Saved) -> Any:
         """Return the estimator that a model file holds."""
         self = cls(**saved.settings)
-        self.n_features_in_ = len(saved.model.inputs.fill)
-        if saved.feature_names is not None:
-            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        self._know_columns(saved.table, saved.feature_names, saved.model.inputs.n_features)
         self._keep(
             saved.model,
             settings=saved.settings,
@@ -298,9 +303,30 @@ class MemberRegressor(DensityRegressor):
             diagnostics=saved.diagnostics,
             history=saved.history,
         )
-        self.table_ = saved.table
+        self.fit_info_, self.held_out_pit_ = saved.fit_info, saved.held_out_pit
         self.folds_ = self.oof_log_prob_ = None
         return self
+
+    def _know_columns(
+        self, table: Schema | None, names: Sequence[str] | None, n_features: int
+    ) -> None:
+        """Know the columns that a model file tells of.
+
+        Args:
+            table: How the columns of a table become numbers, if the model was fitted to one.
+            names: Names of the columns; None for those of an array.
+            n_features: How many numbers there are.
+        """
+        self.table_ = table
+        self.n_features_in_ = n_features if table is None else len(table.features)
+        if names is None and table is not None and are_given(table.names):
+            names = table.names  # files of version 0.1 name them in the table alone
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _one_hot(self) -> OneHot | None:
+        """Return how codes of categories become inputs of networks."""
+        return None if self.table_ is None else one_hot(self.table_.sizes)
 
     @property
     @abc.abstractmethod
@@ -310,6 +336,12 @@ class MemberRegressor(DensityRegressor):
     @abc.abstractmethod
     def _keep_best(self, best: np.ndarray) -> None:
         """Keep the epoch or round of each member whose state predicts, and how many were run."""
+
+
+def count_rows(table: Table, sample_weight: Any) -> int:
+    """Return how many rows a fit was given, those with a weight of zero included."""
+    weights = np.asarray(sample_weight)
+    return len(weights) if weights.ndim else len(table.x)
 
 
 def judge(

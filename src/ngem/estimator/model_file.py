@@ -21,9 +21,10 @@ from .._files import FileError as FileError
 from ..families import is_known
 from ..nn import MixtureNetwork, Predictor
 from . import parameters
-from .categories import Categories
 from .file_parts import (
     COMMON_DIAGNOSTICS,
+    UNKNOWN,
+    FitInfo,
     check_best,
     check_columns,
     check_diagnostics,
@@ -33,6 +34,7 @@ from .file_parts import (
     leaves,
     need,
     read_file,
+    read_fit_info,
     read_guard,
     read_history,
     read_inputs,
@@ -40,8 +42,10 @@ from .file_parts import (
     read_scaling,
     read_table,
     take,
+    take_pit,
 )
 from .prediction import Model
+from .preprocessing import one_hot
 from .schema import Schema
 from .targets import TargetUnits, make_model, own_predictor
 
@@ -67,7 +71,8 @@ class Saved(NamedTuple):
         best_epochs: The epoch whose parameters were kept, of each member; of trees, the round.
         diagnostics: Plain numbers about the fit.
         table: How the columns of a user's file become features, if the model was fitted on one.
-        categories: Columns of categories that trees read as they are.
+        fit_info: How the model came to be.
+        held_out_pit: PIT of held-out rows, (rows, dim), for conformal intervals; None if unknown.
     """
 
     settings: dict[str, Any]
@@ -79,7 +84,8 @@ class Saved(NamedTuple):
     best_epochs: Int[np.ndarray, " member"]
     diagnostics: dict[str, Any]
     table: Schema | None = None
-    categories: Categories = Categories()
+    fit_info: FitInfo = UNKNOWN
+    held_out_pit: np.ndarray | None = None
 
 
 def save(path: str | os.PathLike, saved: Saved) -> None:
@@ -124,7 +130,10 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
             from_parameters = float(from_parameters)
         header["diagnostics"] = {"dropout": from_parameters, **header["diagnostics"]}
     _check_header(header, settings, arrays)
+    table = read_table(header, one_hot=True)
     inputs = read_inputs(arrays, header["n_features"])
+    if table is not None:
+        inputs = inputs._replace(one_hot=one_hot(table.sizes))
     units = TargetUnits(
         parameters.family(settings), read_scaling(arrays, "targets", header["n_outputs"])
     )
@@ -135,12 +144,14 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
         read_guard(arrays, settings["guard"], inputs.n_columns, header["n_outputs"]),
     )
     history = read_history(arrays, members)
+    held_out_pit = take_pit(arrays, header["n_outputs"])
+    info = read_fit_info(header)
     need(not arrays, "no arrays beyond those of the model", sorted(arrays))
     best_epochs = np.array(header["best_epochs"])
     within = np.all(best_epochs < history["train_nll"].shape[1])
     need(within, "best epochs within the history", best_epochs)
     return Saved(
-        settings=settings,
+        settings={**settings, "random_state": info.random_state},
         model=make_model(units, network, inputs, settings["resolution"]),
         targets=units,
         feature_names=header["feature_names"],
@@ -148,13 +159,15 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
         history=history,
         best_epochs=best_epochs,
         diagnostics=header["diagnostics"],
-        table=read_table(header),
+        table=table,
+        fit_info=info,
+        held_out_pit=held_out_pit,
     )
 
 
 def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     model = saved.model
-    named = common_arrays(model.inputs, saved.targets.scaling, saved.history)
+    named = common_arrays(model.inputs, saved.targets.scaling, saved)
     predictor = own_predictor(model)
     parts = {"network": predictor.members, "guard": predictor.guard}
     return named | {

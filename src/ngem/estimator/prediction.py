@@ -30,6 +30,9 @@ from .preprocessing import Scaling
 #: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
 _FEW, _MANY = 256, 8192
 
+#: The same for regions, which cost a thousand times as much.
+_REGIONS = (32, 1024)
+
 #: Numbers that a program may keep at a time. A block has fewer rows where each row needs many.
 _BUDGET = 2**24
 
@@ -38,18 +41,29 @@ _BUDGET = 2**24
 #: relative to the largest, below which it does not matter.
 _MOVED, _NEGLIGIBLE = 0.1, math.log(1e-6)
 
+#: Draws of each row that are made at a time.
+_DRAWS = (1, 4, 16, 64, 256, 1024)
+
 
 @runtime_checkable
 class Readable(Protocol):
     """How features become inputs of a predictor."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        ...
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Return the inputs of each row, in single precision."""
         ...
 
 
+@dataclass(frozen=True)
 class _AsTheyAre:
     """Rows that are inputs already."""
+
+    n_features: int
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         """Return the rows."""
@@ -85,6 +99,14 @@ class Model(Generic[Network, Inputs]):
         """Return the conditional mean, (rows, dim)."""
         return self._stream(_mean, x, finish=self.targets.backward)
 
+    def std(self, x: np.ndarray) -> np.ndarray:
+        """Return the conditional standard deviation, (rows, dim)."""
+
+        def to_user(part: np.ndarray) -> np.ndarray:
+            return self.targets.scale * np.sqrt(part.astype(np.float64))
+
+        return self._stream(_variance, x, finish=to_user)
+
     def quantiles(self, x: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Return the quantiles of each target column by itself, (rows, q, dim)."""
         return self._stream(
@@ -104,26 +126,32 @@ class Model(Generic[Network, Inputs]):
         def to_user(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(self.targets.backward(np.moveaxis(part, 1, -1)), -1, 1)
 
-        # A highest-density region evaluates all components on a grid of points around each. More
-        # than a few rows at a time would not stay in the processor's cache.
         return self._stream(
             _highest_density,
             x,
             shared=(jnp.asarray(coverage, jnp.float32),),
             finish=to_user,
-            numbers=2 * _BUDGET // _FEW,
+            sizes=_REGIONS,
         )
 
     def sample(self, x: np.ndarray, n_samples: int, key: PRNGKeyArray) -> np.ndarray:
-        """Return independent draws, (rows, n_samples, dim)."""
-        return self._stream(
-            _sample,
-            x,
-            np.arange(len(x), dtype=np.uint32),
-            shared=(key, n_samples),
-            finish=self.targets.backward,
-            numbers=4 * n_samples * self.network.dim * self.network.n_components,
-        )
+        """Return independent draws, (rows, n_samples, dim).
+
+        They are drawn in a few sizes only, so that another number compiles no other program.
+        """
+        counts = _draws(n_samples)
+        parts = [
+            self._stream(
+                _sample,
+                x,
+                np.arange(len(x), dtype=np.uint32),
+                shared=(jax.random.fold_in(key, index), count),
+                finish=self.targets.backward,
+                numbers=4 * count * self.network.dim * self.network.n_components,
+            )
+            for index, count in enumerate(counts)
+        ]
+        return np.concatenate(parts, axis=1)[:, :n_samples]
 
     def log_prob(
         self,
@@ -173,11 +201,10 @@ class Model(Generic[Network, Inputs]):
         """Return the smallest coverage whose region, as of `interval`, holds y, (rows, dim)."""
         scaled = self.targets.forward(y)
         return self._stream(
-            _of_marginals,
+            _region_mass,
             x,
             scaled,
-            shared=("region_mass",),
-            numbers=2 * _BUDGET // _FEW,
+            sizes=_REGIONS,
         )
 
     def sampled_region_mass(
@@ -267,7 +294,8 @@ class Model(Generic[Network, Inputs]):
 
         Thousands of trees are slow to evaluate: this way they run once, not for each prediction.
         """
-        return replace(self, inputs=_AsTheyAre()), self.inputs.forward(x)
+        inputs = self.inputs.forward(x)
+        return replace(self, inputs=_AsTheyAre(inputs.shape[1])), inputs
 
     def member(self, index: int) -> "Model":
         """Return the model of one member."""
@@ -281,10 +309,11 @@ class Model(Generic[Network, Inputs]):
         shared: tuple = (),
         finish: Callable[[Any], Any] = lambda part: part,
         numbers: int = 1,
+        sizes: tuple[int, int] = (_FEW, _MANY),
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         claim_process()
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw))
+        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes)
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
@@ -313,10 +342,19 @@ def _check_precision(
         )
 
 
-def _block_size(n_rows: int, numbers: int) -> int:
+def _draws(n_samples: int) -> list[int]:
+    """Return sizes of parts that add up to so many draws, or to a few more."""
+    most = _DRAWS[-1]
+    rest = n_samples % most
+    last = [next(size for size in _DRAWS if size >= rest)] if rest else []
+    return [most] * (n_samples // most) + last
+
+
+def _block_size(n_rows: int, numbers: int, sizes: tuple[int, int]) -> int:
     """Return how many rows to take at a time, one of few sizes so that programs are shared."""
+    few, many = sizes
     affordable = max(1, _BUDGET // numbers)
-    return min(_FEW if n_rows <= _FEW else _MANY, 2 ** (affordable.bit_length() - 1))
+    return min(few if n_rows <= few else many, 2 ** (affordable.bit_length() - 1))
 
 
 # The programs are functions of the module, so that models of one structure share what is compiled.
@@ -330,6 +368,11 @@ def _mean(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
 @eqx.filter_jit
 def _weights(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).weights
+
+
+@eqx.filter_jit
+def _variance(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
+    return jax.vmap(network)(x).variance()
 
 
 @eqx.filter_jit
@@ -408,11 +451,21 @@ def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs
     return _marginals(jax.vmap(network)(x))
 
 
-@eqx.filter_jit
+# Regions are no part of the network's program: mixtures of numbers have quicker ones.
+
+
 def _highest_density(
-    network: AbstractPredictor, x: Float[Array, "batch inputs"], coverage: Float[Array, ""]
+    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], coverage: Float[Array, ""]
 ) -> Float[Array, "batch dim pieces 2"]:
-    return _marginals(jax.vmap(network)(x)).interval(coverage, "hdr")
+    return _marginal_mixtures(network, jnp.asarray(x)).interval(coverage, "hdr")
+
+
+def _region_mass(
+    network: AbstractPredictor,
+    x: Float[np.ndarray, "batch inputs"],
+    y: Float[np.ndarray, "batch dim"],
+) -> Float[Array, "batch dim"]:
+    return _marginal_mixtures(network, jnp.asarray(x)).region_mass(y[..., None])
 
 
 @eqx.filter_jit

@@ -4,6 +4,7 @@ Everything runs in numpy and in double precision, so that targets such as 50000 
 digits. Only standardized values are converted to single precision.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,9 +91,7 @@ class Scaling(NamedTuple):
         """Return ends of intervals in single precision; infinite ones lie as far out as stated."""
         both = ends.reshape(len(ends), 2, -1)
         outer = np.copysign(far, both)
-        return (
-            np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
-        )
+        return np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
 
     def backward(self, values: np.ndarray) -> np.ndarray:
         """Return location + scale * values, in the user's units and in double precision."""
@@ -104,6 +103,38 @@ class Scaling(NamedTuple):
         return float(np.sum(np.log(self.scale)))
 
 
+class OneHot(NamedTuple):
+    """Codes of categories as inputs of 0 and 1, one for each code; other numbers stay.
+
+    Attributes:
+        source: The column that each input comes from.
+        code: The code for which it is 1; NaN where it is the number itself.
+    """
+
+    source: Int[np.ndarray, " input"]
+    code: Float[np.ndarray, " input"]
+
+    def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch input"]:
+        """Return the inputs of each row; a missing category is 0 in all of its inputs."""
+        picked = x[:, self.source]
+        return np.where(np.isnan(self.code), picked, picked == self.code)
+
+
+def one_hot(sizes: Sequence[int]) -> OneHot | None:
+    """Return the inputs of columns with so many codes each, 0 for numbers; None for numbers only.
+
+    >>> one_hot([0, 2]).forward(np.array([[7.0, 0.0], [8.0, 1.0], [9.0, np.nan]]))
+    array([[7., 1., 0.],
+           [8., 0., 1.],
+           [9., 0., 0.]])
+    """
+    if not any(sizes):
+        return None
+    widths = np.maximum(sizes, 1)
+    codes = [np.arange(size, dtype=np.float64) if size else np.array([np.nan]) for size in sizes]
+    return OneHot(np.repeat(np.arange(len(widths)), widths), np.concatenate(codes))
+
+
 class Inputs(NamedTuple):
     """How features become inputs of the network.
 
@@ -111,35 +142,51 @@ class Inputs(NamedTuple):
         fill: Value that replaces missing values, for each column.
         flagged: Columns with missing values; each adds an indicator (0 or 1) to the inputs.
         scaling: Scaling of each column after missing values are replaced.
+        one_hot: How codes of categories become the columns above; None if there are none.
     """
 
     fill: Float[np.ndarray, " column"]
     flagged: Int[np.ndarray, " flag"]
     scaling: Scaling
+    one_hot: OneHot | None = None
 
     @property
     def n_columns(self) -> int:
         """Number of inputs of the network."""
         return len(self.fill) + len(self.flagged)
 
+    @property
+    def n_features(self) -> int:
+        """Number of features, codes of categories among them."""
+        return len(self.fill) if self.one_hot is None else int(self.one_hot.source[-1]) + 1
+
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of the network, in single precision."""
+        x = x if self.one_hot is None else self.one_hot.forward(x)
         missing = np.isnan(x)
         flags = missing[:, self.flagged].astype(np.float32)
         filled = np.where(missing, self.fill, x)
         return np.concatenate([self.scaling.forward(filled), flags], axis=1)
 
 
-def fit_inputs(x: np.ndarray, weights: np.ndarray | None = None, *, scale: bool = True) -> Inputs:
+def fit_inputs(
+    x: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    scale: bool = True,
+    one_hot: OneHot | None = None,
+) -> Inputs:
     """Return how to turn features into inputs, learned from training rows.
 
     The median of a column replaces its missing values. Every column with missing values also gets
-    an indicator, so that the network can distinguish a replaced value from an observed one.
+    an indicator, so that the network can distinguish a replaced value from an observed one. A
+    missing category needs neither: it is 0 in all inputs of its column.
     """
+    x = x if one_hot is None else one_hot.forward(x)
     missing = np.isnan(x)
     fill = np.array([_median(column) for column in x.T])
     scaling = fit_scaling(np.where(missing, fill, x), weights) if scale else no_scaling(x.shape[1])
-    return Inputs(fill, np.flatnonzero(missing.any(axis=0)), scaling)
+    return Inputs(fill, np.flatnonzero(missing.any(axis=0)), scaling, one_hot)
 
 
 def fit_scaling(values: np.ndarray, weights: np.ndarray | None = None) -> Scaling:

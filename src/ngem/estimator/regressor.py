@@ -4,12 +4,11 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from ..nn import average
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
-from .member_regressor import MemberRegressor, histories, judge
+from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
 from .preprocessing import fit_inputs
 from .targets import fit_targets, make_model, read_inside
@@ -22,69 +21,76 @@ class MDNRegressor(MemberRegressor):
     user's units. Training and predicting run in single precision, the change of units in double.
 
     Args:
-        n_components: Components of the mixture of each network; None is 20 for
+        n_components (int or None): Components of the mixture of each network; None is 20 for
             several targets of at least 1,000 rows, else 5.
-        n_members: Networks whose densities are averaged. The rows are divided into as many folds,
-            and each network holds out one of them to stop by: all rows train, and every row is
-            held out once. They train side by side on all cores.
-        hidden_sizes: Widths of the hidden layers.
-        activation: "gelu", "relu", "silu" or "tanh".
-        family: Distribution of the components, with options in parentheses: "gaussian";
+        n_members (int): Networks whose densities are averaged. The rows are divided into as many
+            folds, and each network holds out one of them to stop by: all rows train, and every row
+            is held out once. They train side by side on all cores.
+        hidden_sizes (sequence of int): Widths of the hidden layers.
+        activation (str): "gelu", "relu", "silu" or "tanh".
+        family (str): Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
             targets between two bounds.
-        covariance: "diag", or "full" for targets that are correlated within a Gaussian component.
-            None is "full" for 2 to 16 targets of at least 1,000 rows with Gaussian components,
-            else "diag".
-        objective: "ngem", "nll" or another name in `ngem.OBJECTIVES`, or an objective.
-        power: Strength of the natural gradient. "auto" is the objective's own: for "ngem" it falls
-            from one half to zero. A number from 0 (plain likelihood) to 1 (the paper's) stays
-            constant. (start, end, fraction of training) changes the numbers of the schedule. None
-            is the objective's constant strength, without a schedule.
-        optimizer: "adam", "adamw", "sgd", "muon", "soap", "kfac", or an optax transformation,
-            which has its own learning rate.
-        learning_rate: Peak learning rate; None is the optimizer's default.
-        batch_size: Rows per step.
-        max_epochs: Passes over the data at most; None is about 10,000 steps, in 40 to 1,000 passes.
-        early_stopping: Hold rows out, stop when their likelihood stops improving, and keep the
-            best parameters.
-        validation_fraction: Fraction of rows that a single network holds out, at least ten rows or
-            a third. With fewer than 15 rows none are held out, and training runs to the end.
-            Several members hold out one fold each instead.
-        patience: Epochs without improvement before stopping; None is a fifth of `max_epochs`, and
-            at least 300 steps.
-        scale_inputs: Standardize features.
-        scale_targets: Standardize targets.
-        init: "random", or "kmeans" to start at clusters of the targets.
-        network: An Equinox module or function from one row to raw outputs, instead of an MLP;
-            needs init="random". It returns `MixtureNetwork.num_raw` numbers.
-        n_bins: Pieces into which each feature is cut, with as many rows each; the network reads
-            where in each piece a row lies, beside the feature itself. Try 16 where steps and kinks
-            of single features matter. None for no such encoding.
-        separate_networks: One network for the weights and one for the components.
-        dropout: Fraction of hidden units to drop while training. "auto" is 0 or 0.1: the first two
-            folds train both, and their held-out rows choose. It is 0 for a single network.
-        layer_norm: Normalize hidden layers.
-        weight_decay: Decoupled decay of weight matrices; None is the optimizer's default.
-        clip_norm: Largest norm of a gradient, or None.
-        learning_rate_schedule: "cosine" or "constant".
-        warmup: Fraction of training during which the learning rate rises from zero.
-        ema: Decay of a moving average of parameters to predict with, or None.
-        scale_floor: Smallest scale of a component, in units of the standardized target.
-        guard: Add a linear model and a few wide densities to the mixture, with weights that
+        covariance (str or None): "diag", or "full" for targets that are correlated within a
+            Gaussian component. None is "full" for 2 to 16 targets of at least 1,000 rows with
+            Gaussian components, else "diag".
+        objective (str or AbstractObjective): "ngem", "nll" or another name in `ngem.OBJECTIVES`, or
+            an objective.
+        power (str, float, tuple or None): Strength of the natural gradient. "auto" is the
+            objective's own: for "ngem" it falls from one half to zero. A number from 0 (plain
+            likelihood) to 1 (the paper's) stays constant. (start, end, fraction of training)
+            changes the numbers of the schedule. None is the objective's constant strength, without
+            a schedule.
+        optimizer (str or optax.GradientTransformation): "adam", "adamw", "sgd", "muon", "soap",
+            "kfac", or an optax transformation, which has its own learning rate.
+        learning_rate (float or None): Peak learning rate; None is the optimizer's default.
+        batch_size (int): Rows per step.
+        max_epochs (int or None): Passes over the data at most; None is about 10,000 steps, in 40 to
+            1,000 passes.
+        early_stopping (bool): Hold rows out, stop when their likelihood stops improving, and keep
+            the best parameters.
+        validation_fraction (float): Fraction of rows that a single network holds out, at least ten
+            rows or a third. With fewer than 15 rows none are held out, and training runs to the
+            end. Several members hold out one fold each instead.
+        patience (int or None): Epochs without improvement before stopping; None is a fifth of
+            `max_epochs`, and at least 300 steps.
+        scale_inputs (bool): Standardize features.
+        scale_targets (bool): Standardize targets.
+        init (str): "random", or "kmeans" to start at clusters of the targets.
+        network (callable or None): An Equinox module or function from one row to raw outputs,
+            instead of an MLP; needs init="random". It returns `MixtureNetwork.num_raw` numbers.
+        n_bins (int or None): Pieces into which each feature is cut, with as many rows each; the
+            network reads where in each piece a row lies, beside the feature itself. Try 16 where
+            steps and kinks of single features matter. None for no such encoding.
+        separate_networks (bool): One network for the weights and one for the components.
+        dropout (str or float): Fraction of hidden units to drop while training. "auto" is 0 or 0.1:
+            the first two folds train both, and their held-out rows choose. It is 0 for a single
+            network.
+        layer_norm (bool): Normalize hidden layers.
+        weight_decay (float or None): Decoupled decay of weight matrices; None is the optimizer's
+            default.
+        clip_norm (float or None): Largest norm of a gradient, or None.
+        learning_rate_schedule (str): "cosine" or "constant".
+        warmup (float): Fraction of training during which the learning rate rises from zero.
+        ema (float or None): Decay of a moving average of parameters to predict with, or None.
+        scale_floor (float): Smallest scale of a component, in units of the standardized target.
+        guard (bool): Add a linear model and a few wide densities to the mixture, with weights that
             held-out rows choose. They bound what a surprising target costs, take over where
             features lie far outside the training rows, and carry the prediction when rows are few.
             False predicts with the networks alone.
-        resolution: The step to which targets were rounded, such as 1 for whole numbers. The model
-            then learns the probability of each step, and `log_prob` is its logarithm minus that of
-            the step: bounded, and comparable with other densities. None takes targets as exact.
-        missing: "error", or "impute" to replace NaN in features by the column's median and to add
-            an indicator of where that happened. Targets must be complete.
-        callbacks: Called with a `training.Progress` after each epoch; those with a `close` method
-            are closed when the fit ends.
-        checkpoint: File to save progress in and to resume from; needs an integer random_state.
-        random_state: Seed of initialization, held-out rows and batches.
-        verbose: 1 shows a progress bar where there is a terminal.
+        resolution (float or None): The step to which targets were rounded, such as 1 for whole
+            numbers. The model then learns the probability of each step, and `log_prob` is its
+            logarithm minus that of the step: bounded, and comparable with other densities. None
+            takes targets as exact.
+        missing (str): "error", or "impute" to replace NaN in features by the column's median and to
+            add an indicator of where that happened. Targets must be complete.
+        callbacks (sequence of callables): Called with a `training.Progress` after each epoch; those
+            with a `close` method are closed when the fit ends.
+        checkpoint (path or None): File to save progress in and to resume from; needs an integer
+            random_state.
+        random_state (int, RandomState or None): Seed of initialization, held-out rows and batches.
+        verbose (int): 1 shows a progress bar in a terminal, and lines elsewhere.
 
     Attributes:
         model_: The trained network and its units.
@@ -103,7 +109,7 @@ class MDNRegressor(MemberRegressor):
         covariance_: "diag" or "full", the covariance of its components.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
-        table_: How columns of a file become features, if `ngem fit` made this model; else None.
+        table_: How the columns of a table become numbers; None if they came as an array of numbers.
     """
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
@@ -196,7 +202,9 @@ class MDNRegressor(MemberRegressor):
         """Train the network.
 
         Args:
-            X: Features, (rows, columns).
+            X: Features, (rows, columns): an array of numbers, or a data frame of pandas or polars,
+                which may also hold text, categories, dates, true and false. A text or a category
+                becomes one input for each of its values, a date several numbers.
             y: Targets, (rows,) or (rows, columns). One of several columns may be NaN where it was
                 not observed; the likelihood is then that of the others.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
@@ -220,8 +228,8 @@ class MDNRegressor(MemberRegressor):
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
-        seed, held_out, seen = self._hold_out(settings, X, sample_weight, table, watched)
-        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs)
+        seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
+        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
         targets = fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
@@ -237,7 +245,8 @@ class MDNRegressor(MemberRegressor):
         )
         network = average([member.result.network for member in members], judged.guard)
         model = make_model(targets, network, inputs, self.resolution)
-        self._keep_log_densities(_num_samples(X), targets, table, held_out, judged.log_density)
+        n_rows = count_rows(table, sample_weight)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
@@ -261,10 +270,10 @@ class MDNRegressor(MemberRegressor):
         """Write the fitted estimator to one file that holds no code.
 
         Its parameters are those of the fit, whatever has been set since, with the components and
-        the covariance that None stood for. `callbacks`, `checkpoint`, `random_state` and `verbose`
-        are not kept. An objective or optimizer that is an object without a name becomes "unsaved":
-        the loaded estimator predicts, but must be given another before it can be fitted again. A
-        user's own `network` is refused.
+        the covariance that None stood for, and so is an integer `random_state`. `callbacks`,
+        `checkpoint` and `verbose` are not kept. An objective or optimizer that is an object
+        without a name becomes "unsaved": the loaded estimator predicts, but must be given another
+        before it can be fitted again. A user's own `network` is refused.
         """
         model_file.save(path, self._to_saved())
 

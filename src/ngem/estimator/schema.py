@@ -1,4 +1,4 @@
-"""The schema of the table that a model was fitted to: columns, their kinds, the rule for gaps.
+"""The schema of the table that a model was fitted to: its columns, and how each becomes numbers.
 
 Plain Python, so a model file can be read without a library for tables.
 """
@@ -8,30 +8,59 @@ from typing import Any, NamedTuple
 
 from .._errors import check_choice
 
-KINDS = ("number", "boolean", "category")
+KINDS = ("number", "boolean", "category", "date")
 
-#: How a column of categories becomes features, with the rules for gaps that go with it, the default
-#: first: "one-hot" is one feature of 0 and 1 per category, "codes" is one feature with the number
-#: of the category, NaN for a missing or unknown one.
-RULES = {"one-hot": ("error", "drop", "impute"), "codes": ("keep", "error", "drop")}
+#: What may be done with rows that have gaps in features: "impute" and "keep" use them.
+RULES = ("impute", "keep", "error", "drop")
+
+#: Numbers that a date becomes; a column has those that vary in its training rows.
+PARTS = ("elapsed days", "day of the year", "weekday", "hour")
+
+#: Marks that may separate the decimals of a number.
+DECIMALS = (".", ",")
+
+#: Name of the category that stands for all rare ones.
+OTHER = "(other)"
 
 
 class Column(NamedTuple):
     """One feature of a table.
 
     Attributes:
-        name: Name in the file's header.
-        kind: "number"; "boolean", read as 0 and 1; or "category".
-        categories: Categories in the file that the model was fitted to, sorted.
+        name: Its name.
+        kind: "number"; "boolean", read as 0 and 1; "category"; or "date".
+        categories: Categories of the training rows, sorted; rare ones may be left out.
+        has_other: Whether all categories that are left out share one more code.
+        parts: The numbers that a date becomes, among `PARTS`.
+        format: How a text file writes its dates; empty for other columns and files.
     """
 
     name: str
     kind: str
     categories: tuple[str, ...] = ()
+    has_other: bool = False
+    parts: tuple[str, ...] = ()
+    format: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the codes of a column of categories, from 0 on."""
+        return (*self.categories, *([OTHER] if self.has_other else []))
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the numbers that the column becomes."""
+        if self.kind == "date":
+            return [f"{self.name}: {part}" for part in self.parts]
+        return [self.name]
 
 
 class Schema(NamedTuple):
-    """How the columns of a file become features and targets.
+    """How the columns of a table become numbers.
+
+    A column of numbers is one number, a date is several. A category is one number, its code: its
+    place among the categories of its column, NaN for a missing one. A category that the training
+    rows did not have has the code after the last. Networks read an input of 0 or 1 for each code.
 
     Attributes:
         features: Columns to predict from.
@@ -39,35 +68,49 @@ class Schema(NamedTuple):
         missing: "error"; "drop" to leave rows with gaps out; "impute" to fill gaps in features; or
             "keep" to hand them to a model that reads them as they are.
         command: The shell command that repeats the fit.
-        coding: "one-hot" or "codes": how columns of categories become features; see `RULES`.
+        decimal: The mark before the decimals in the text file that the model was fitted to.
     """
 
     features: tuple[Column, ...]
     targets: tuple[str, ...]
     missing: str = "error"
     command: str = ""
-    coding: str = "one-hot"
+    decimal: str = "."
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns to predict from."""
+        return [column.name for column in self.features]
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of all numbers that the columns become, in order."""
+        return [name for column in self.features for name in column.numbers]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many codes each of these numbers has; 0 for those that are no codes."""
+        return [
+            len(column.labels) if column.kind == "category" else 0
+            for column in self.features
+            for _ in column.numbers
+        ]
 
     @property
     def inputs(self) -> list[str]:
-        """Names of all features of the model, in the order in which it reads them."""
+        """Names of what a network reads: one input for each number and for each code."""
         return [name for column in self.features for name in self.inputs_of(column)]
 
     def inputs_of(self, column: Column) -> list[str]:
-        """Return the names of the features that a column becomes."""
-        if column.kind != "category" or self.coding == "codes":
-            return [column.name]
-        return [f"{column.name}={category}" for category in column.categories]
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of the model."""
-        return len(self.inputs)
+        """Return the names of what a network reads of a column."""
+        if column.kind != "category":
+            return column.numbers
+        return [f"{column.name}={label}" for label in column.labels]
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """Indices of the features of each column."""
-        counts = [len(self.inputs_of(column)) for column in self.features]
+        """Indices of the numbers of each column."""
+        counts = [len(column.numbers) for column in self.features]
         ends = itertools.accumulate(counts)
         return {
             column.name: list(range(end - count, end))
@@ -76,9 +119,7 @@ class Schema(NamedTuple):
 
     @property
     def coded(self) -> list[int]:
-        """Indices of the features that hold numbers of categories."""
-        if self.coding != "codes":
-            return []
+        """Indices of the numbers that are codes of categories."""
         places = self.places
         return [places[column.name][0] for column in self.features if column.kind == "category"]
 
@@ -90,8 +131,8 @@ class Schema(NamedTuple):
     def to_header(self) -> dict[str, Any]:
         """Return the schema as plain lists and dictionaries, for JSON."""
         columns = [
-            {"name": name, "kind": kind, "categories": list(categories)}
-            for name, kind, categories in self.features
+            {**column._asdict(), "categories": list(column.categories), "parts": list(column.parts)}
+            for column in self.features
         ]
         return {**self._asdict(), "features": columns, "targets": list(self.targets)}
 
@@ -103,32 +144,39 @@ class Schema(NamedTuple):
             ValueError: If the header is not one that `to_header` can write.
         """
         if isinstance(header, dict):
-            header = {"coding": "one-hot", **header}  # the only one that earlier versions had
+            header = {"decimal": ".", **header}  # what earlier versions read
+            header.pop("coding", None)  # of the columns of categories, by the kind of model
         _need(_has_keys(header, set(cls._fields)), f"the entries {cls._fields}", header)
         _need(isinstance(header["command"], str), "a command", header["command"])
-        check_choice("a table's coding of categories", header["coding"], RULES)
-        rules = RULES[header["coding"]]
-        check_choice("a table's rule for missing values", header["missing"], rules)
+        check_choice("a table's rule for missing values", header["missing"], RULES)
+        check_choice("a table's mark before decimals", header["decimal"], DECIMALS)
         _need(_is_names(header["targets"]), "distinct names of targets", header["targets"])
         listed = isinstance(header["features"], list) and len(header["features"]) > 0
         _need(listed, "a list of features", header["features"])
         features = tuple(map(_read_column, header["features"]))
         names = [column.name for column in features] + header["targets"]
         _need(len(set(names)) == len(names), "distinct names of columns", names)
-        rest = (header[name] for name in ("missing", "command", "coding"))
+        rest = (header[name] for name in ("missing", "command", "decimal"))
         return cls(features, tuple(header["targets"]), *rest)
 
 
 def _read_column(entry: Any) -> Column:
-    _need(
-        _has_keys(entry, {"name", "kind", "categories"}), "columns with three entries each", entry
-    )
+    if isinstance(entry, dict):
+        entry = {"has_other": False, "parts": [], "format": "", **entry}  # new in version 0.2
+    fields = set(Column._fields)
+    _need(_has_keys(entry, fields), f"columns with the entries {sorted(fields)}", entry)
     _need(isinstance(entry["name"], str), "names of columns", entry["name"])
     check_choice("a column's kind", entry["kind"], KINDS)
-    categories = entry["categories"]
-    is_valid = _is_names(categories) if entry["kind"] == "category" else categories == []
-    _need(is_valid, f"categories that fit a {entry['kind']}", categories)
-    return Column(entry["name"], entry["kind"], tuple(categories))
+    kind, categories, parts = entry["kind"], entry["categories"], entry["parts"]
+    _need(type(entry["has_other"]) is bool, "whether a column has others", entry["has_other"])
+    _need(isinstance(entry["format"], str), "the format of a date", entry["format"])
+    named = _is_names(categories) or (categories == [] and entry["has_other"])
+    _need(named if kind == "category" else categories == [], f"categories of a {kind}", categories)
+    dated = _is_names(parts) and set(parts) <= set(PARTS)
+    _need(dated if kind == "date" else parts == [], f"parts of a {kind}", parts)
+    return Column(
+        entry["name"], kind, tuple(categories), entry["has_other"], tuple(parts), entry["format"]
+    )
 
 
 def _has_keys(value: Any, keys: set[str]) -> bool:

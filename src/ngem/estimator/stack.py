@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..ensemble import Part, StackPredictor, stack
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
+from .encoding import Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
 from .member_regressor import MemberRegressor
@@ -93,6 +94,11 @@ class StackInputs:
 
     parts: tuple[Readable, ...]
 
+    @property
+    def n_features(self) -> int:
+        """Number of features, the same for all parts."""
+        return self.parts[0].n_features
+
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of each row, in single precision."""
         return np.concatenate([part.forward(x) for part in self.parts], axis=1)
@@ -110,20 +116,20 @@ class DensityStack(MemberRegressor):
     ...     return DensityStack(quality="good", random_state=0).fit(X, y)
 
     Args:
-        kinds: Names of `ngem.estimator.portfolio.KINDS`, or pairs of a name and an estimator: an
-            `MDNRegressor` or `MixtureBoostingRegressor` with settings of your own, or any other
-            with `fit` and a `predict_distribution` that returns a Gaussian `Mixture`. Those have
-            no file format, so a stack that uses one cannot be saved. None takes those of
+        kinds (list or None): Names of `ngem.estimator.portfolio.KINDS`, or pairs of a name and an
+            estimator: an `MDNRegressor` or `MixtureBoostingRegressor` with settings of your own, or
+            any other with `fit` and a `predict_distribution` that returns a Gaussian `Mixture`.
+            Those have no file format, so a stack that uses one cannot be saved. None takes those of
             `quality`.
-        quality: "fast" is one kind of network, "good" adds trees and a network with dropout,
+        quality (str): "fast" is one kind of network, "good" adds trees and a network with dropout,
             "best" has all kinds.
-        budget: Seconds after which no further kind begins; None for no limit. The first kind always
-            runs.
-        n_members: Folds, and members of each kind.
-        resolution: The step to which targets were rounded, such as 1 for whole numbers; see
-            `MDNRegressor`. None takes targets as exact.
-        random_state: Seed of folds and of all kinds.
-        verbose: 1 shows progress bars where there is a terminal.
+        budget (float or None): Seconds after which no further kind begins; None for no limit. The
+            first kind always runs.
+        n_members (int): Folds, and members of each kind.
+        resolution (float or None): The step to which targets were rounded, such as 1 for whole
+            numbers; see `MDNRegressor`. None takes targets as exact.
+        random_state (int, RandomState or None): Seed of folds and of all kinds.
+        verbose (int): 1 shows progress bars in a terminal, and lines elsewhere.
 
     Attributes:
         kinds_: What ran, its held-out likelihood, its weight, and what was dropped and why.
@@ -160,7 +166,10 @@ class DensityStack(MemberRegressor):
         """Fit all kinds and weigh them.
 
         Args:
-            X: Features, (rows, columns), numbers; NaN where a value is missing.
+            X: Features, (rows, columns): an array of numbers, NaN where a value is missing, or a
+                data frame of pandas or polars, which may also hold text, categories, dates, true
+                and false. Networks read an input for each category, trees read categories as they
+                are.
             y: Targets, (rows,) or (rows, columns); NaN as in `MDNRegressor.fit`.
             sample_weight: How much each row counts.
             upper: Upper ends of censored targets, see `MDNRegressor.fit`.
@@ -169,6 +178,8 @@ class DensityStack(MemberRegressor):
         check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        if self.table_ is not None and not isinstance(X, Encoded):
+            X = Encoded(encode(X, self.table_.features), self.table_)
         fitted, skipped = self._fit_kinds(X, y, sample_weight, upper)
         judged = _judge([one.model.oof_log_prob_ for one in fitted.values()], sample_weight)
         self.kinds_ = [
@@ -247,23 +258,25 @@ class DensityStack(MemberRegressor):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted stack to one file that holds no code.
 
-        `random_state` and `verbose` are not kept.
+        `verbose` is not kept, nor is a `random_state` that is no integer.
         """
+        stack_file.save(path, self._to_saved())
+
+    def _to_saved(self) -> Any:
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         kept = stack_file.SETTINGS
-        stack_file.save(
-            path,
-            stack_file.SavedStack(
-                settings={name: plain_value(self._fit_settings[name]) for name in kept},
-                parts=[self._to_part(kind) for kind in self.kinds_ if kind.weight],
-                reports=[list(kind.plain().values()) for kind in self.kinds_],
-                feature_names=None if names is None else [str(name) for name in names],
-                n_features=self.n_features_in_,
-                target_ndim=self.target_ndim_,
-                diagnostics=self.diagnostics_,
-                table=self.table_,
-            ),
+        return stack_file.SavedStack(
+            settings={name: plain_value(self._fit_settings[name]) for name in kept},
+            parts=[self._to_part(kind) for kind in self.kinds_ if kind.weight],
+            reports=[list(kind.plain().values()) for kind in self.kinds_],
+            feature_names=None if names is None else [str(name) for name in names],
+            n_features=self.model_.inputs.n_features,
+            target_ndim=self.target_ndim_,
+            diagnostics=self.diagnostics_,
+            table=self.table_,
+            fit_info=self.fit_info_,
+            held_out_pit=self.held_out_pit_,
         )
 
     def _to_part(self, kind: KindReport) -> stack_file.SavedPart:
@@ -285,16 +298,17 @@ class DensityStack(MemberRegressor):
             ngem.estimator.model_file.FileError: If the file is damaged or not one of ours.
                 Loading an untrusted file can fail, but never runs code from the file.
         """
-        saved = stack_file.load(path)
+        return cls._from_saved(stack_file.load(path))
+
+    @classmethod
+    def _from_saved(cls, saved: Any) -> "DensityStack":
         for name, value in saved.settings.items():
             need(RULES[name].test(value), f"{name} of {RULES[name].expected}", value)
         kinds = {kind: estimator for estimator, kind in FILE_KINDS.items()}
         estimators = {part.name: kinds[part.kind]._from_saved(part.saved) for part in saved.parts}
         unfitted = [(name, clone(estimator)) for name, estimator in estimators.items()]
-        self = cls(unfitted, **saved.settings)
-        self.n_features_in_ = saved.n_features
-        if saved.feature_names is not None:
-            self.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        self = cls(unfitted, **saved.settings, random_state=saved.fit_info.random_state)
+        self._know_columns(saved.table, saved.feature_names, saved.n_features)
         self.estimators_ = estimators
         self.kinds_ = [
             KindReport(name, seconds, np.nan if nll is None else nll, weight, outcome)
@@ -312,7 +326,7 @@ class DensityStack(MemberRegressor):
             diagnostics=saved.diagnostics,
             history={},
         )
-        self.table_ = saved.table
+        self.fit_info_, self.held_out_pit_ = saved.fit_info, saved.held_out_pit
         self.folds_ = self.oof_log_prob_ = None
         return self
 

@@ -9,12 +9,18 @@ import numpy as np
 from .. import _files
 from . import model_file, tree_file
 from .file_parts import (
+    OPTIONAL,
+    UNKNOWN,
+    FitInfo,
     check_columns,
     check_diagnostics,
     is_count,
     need,
+    pit_arrays,
     read_file,
+    read_fit_info,
     read_table,
+    take_pit,
 )
 from .model_file import Saved
 from .schema import Schema
@@ -75,10 +81,12 @@ class SavedStack(NamedTuple):
         parts: The fitted estimators in use.
         reports: What became of each kind: name, seconds, held-out NLL, weight and outcome.
         feature_names: Names of the columns, if it was fitted on a table that had them.
-        n_features: Number of features.
+        n_features: Number of features, as parts read them.
         target_ndim: 1 if the targets were a vector, 2 if they were columns.
         diagnostics: Plain numbers about the fit.
         table: How the columns of a user's file become features, if the model was fitted on one.
+        fit_info: How the model came to be.
+        held_out_pit: PIT of held-out rows, (rows, dim); None if unknown.
     """
 
     settings: dict[str, Any]
@@ -89,11 +97,18 @@ class SavedStack(NamedTuple):
     target_ndim: int
     diagnostics: dict[str, Any]
     table: Schema | None = None
+    fit_info: FitInfo = UNKNOWN
+    held_out_pit: np.ndarray | None = None
 
 
 def save(path: str | os.PathLike, stack: SavedStack) -> None:
     """Write a model file."""
-    arrays: dict[str, np.ndarray] = {}
+    _files.write(path, *pack(stack), kind=KIND, version=_VERSION)
+
+
+def pack(stack: SavedStack) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the header of a model file."""
+    arrays: dict[str, np.ndarray] = pit_arrays(stack.held_out_pit)
     parts = []
     for index, part in enumerate(stack.parts):
         own, header = _FORMATS[part.kind].pack(part.saved)
@@ -110,10 +125,11 @@ def save(path: str | os.PathLike, stack: SavedStack) -> None:
         "diagnostics": stack.diagnostics,
         "reports": stack.reports,
         "parts": parts,
+        "fit_info": stack.fit_info._asdict(),
     }
     if stack.table is not None:
         header["table"] = stack.table.to_header()
-    _files.write(path, arrays, header, kind=KIND, version=_VERSION)
+    return arrays, header
 
 
 def load(path: str | os.PathLike) -> SavedStack:
@@ -123,8 +139,13 @@ def load(path: str | os.PathLike) -> SavedStack:
         FileError: If the file is damaged, of another kind or newer, or if its parts do not fit
             together. No code of the file's is ever run.
     """
-    arrays, header = read_file(path, kind=KIND, version=_VERSION)
-    need(isinstance(header, dict) and set(header) - {"table"} == _HEADER, str(_HEADER), header)
+    return unpack(*read_file(path, kind=KIND, version=_VERSION))
+
+
+def unpack(named: Mapping[str, np.ndarray], header: Any) -> SavedStack:
+    """Return what the arrays and the header of a model file hold, after checking them."""
+    arrays = dict(named)
+    need(isinstance(header, dict) and set(header) - OPTIONAL == _HEADER, str(_HEADER), header)
     most = sum(array.size for array in arrays.values())
     for size in (header["n_features"], header["n_outputs"]):
         need(is_count(size, 1, most), "sizes within those of the arrays", size)
@@ -132,6 +153,7 @@ def load(path: str | os.PathLike) -> SavedStack:
     check_diagnostics(header["diagnostics"], _DIAGNOSTICS)
     listed = isinstance(header["parts"], list) and 1 <= len(header["parts"]) <= len(arrays)
     need(listed, "a list of parts", header["parts"])
+    held_out_pit = take_pit(arrays, header["n_outputs"])
     parts = [_read_part(part, index, arrays) for index, part in enumerate(header["parts"])]
     used = sum(name.startswith(f"{i}/") for name in arrays for i in range(len(parts)))
     need(used == len(arrays), "no arrays beyond those of its parts", sorted(arrays)[:5])
@@ -144,7 +166,9 @@ def load(path: str | os.PathLike) -> SavedStack:
         n_features=header["n_features"],
         target_ndim=header["target_ndim"],
         diagnostics=header["diagnostics"],
-        table=read_table(header),
+        table=read_table(header, one_hot=False),
+        fit_info=read_fit_info(header),
+        held_out_pit=held_out_pit,
     )
 
 
@@ -170,7 +194,7 @@ def _check_fit(parts: list[SavedPart], header: Mapping[str, Any]) -> None:
         network, inputs = part.saved.model.network, part.saved.model.inputs
         need(type(network.family) is type(first.family), "parts of one family", network.family)
         need(network.dim == header["n_outputs"], "parts of its targets", network.dim)
-        need(len(inputs.fill) == header["n_features"], "parts of its features", len(inputs.fill))
+        need(inputs.n_features == header["n_features"], "parts of its features", inputs.n_features)
 
 
 def _read_reports(reports: Any) -> list[list[Any]]:

@@ -14,7 +14,7 @@ from ..ensemble import StackPredictor
 from ..families import AbstractFamily
 from ..nn import ACTIVATIONS, MLP, EncodedNetwork, Guard, SeparateNetworks
 from .prediction import Model
-from .preprocessing import Scaling
+from .preprocessing import Inputs, Scaling
 from .tree_inputs import TreeInputs
 
 _NAMES = {function: name for name, function in ACTIVATIONS.items()}
@@ -37,9 +37,8 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
             "family='gaussian'."
         )
     members, guard = model.network.members, model.network.guard
-    scaling = model.inputs.scaling
     return torch.MixtureDensityNetwork(
-        torch.Features(model.inputs.fill, model.inputs.flagged, scaling.location, scaling.scale),
+        _features(model.inputs),
         _body(members.body),
         torch.RawToMixture(
             members.n_components, members.dim, covariance, members.family.scale_floor
@@ -81,6 +80,17 @@ def write_onnx(
         notes={**notes, "quantiles": levels.tolist()},
     )
     _files.replace(path, content)
+
+
+def _features(inputs: Inputs) -> torch.Features:
+    scaling, one_hot = inputs.scaling, inputs.one_hot
+    return torch.Features(
+        inputs.fill,
+        inputs.flagged,
+        scaling.location,
+        scaling.scale,
+        None if one_hot is None else (one_hot.source, one_hot.code),
+    )
 
 
 def _stack(model: Model, network: StackPredictor) -> torch.MixtureStack:

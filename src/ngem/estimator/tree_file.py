@@ -10,7 +10,6 @@ from .. import _files
 from ..boosting import DTYPES, Forest, Trees, own_guard, parse_trees, tree_predictor
 from ..families import is_known
 from . import boosting_parameters as parameters
-from .categories import Categories
 from .file_parts import (
     COMMON_DIAGNOSTICS,
     check_best,
@@ -22,6 +21,7 @@ from .file_parts import (
     leaves,
     need,
     read_file,
+    read_fit_info,
     read_guard,
     read_history,
     read_inputs,
@@ -29,6 +29,7 @@ from .file_parts import (
     read_scaling,
     read_table,
     take,
+    take_pit,
 )
 from .model_file import Saved
 from .targets import TargetUnits, make_model, own_predictor
@@ -43,7 +44,6 @@ _HEADER = {
     "n_outputs",
     "target_ndim",
     "best_rounds",
-    "categories",
     "diagnostics",
 }
 
@@ -58,7 +58,6 @@ def pack(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     header = {
         **common_header(saved, parameters.plain(saved.settings)),
         "best_rounds": saved.best_epochs.tolist(),
-        "categories": [list(saved.categories.columns), list(map(list, saved.categories.values))],
     }
     return _arrays(saved), header
 
@@ -90,12 +89,14 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
         _read_forest(arrays, f"forest.{index}", outputs.num_raw, rounds, n_features, settings)
         for index, rounds in enumerate(header["best_rounds"])
     )
+    held_out_pit = take_pit(arrays, dim)
+    info = read_fit_info(header)
     need(not arrays, "no arrays beyond those of the model", sorted(arrays))
     best = np.array(header["best_rounds"])
     need(np.all(best < history["train_nll"].shape[1]), "best rounds within the history", best)
     predictor = tree_predictor(outputs, len(forests), plain.n_columns, guard)
     return Saved(
-        settings=settings,
+        settings={**settings, "random_state": info.random_state},
         model=make_model(
             targets, predictor, TreeInputs(forests, plain, columns, fill), settings["resolution"]
         ),
@@ -105,8 +106,9 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
         history=history,
         best_epochs=best,
         diagnostics=header["diagnostics"],
-        table=read_table(header),
-        categories=_read_categories(header["categories"], n_features),
+        table=read_table(header, one_hot=False),
+        fit_info=info,
+        held_out_pit=held_out_pit,
     )
 
 
@@ -114,7 +116,7 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     inputs = saved.model.inputs
     guard = own_guard(own_predictor(saved.model), inputs.plain.n_columns)
     arrays = {
-        **common_arrays(inputs.plain, saved.targets.scaling, saved.history),
+        **common_arrays(inputs.plain, saved.targets.scaling, saved),
         **{name: np.asarray(leaf) for name, leaf in leaves("guard", guard)},
         "columns": inputs.columns.astype(np.int64),
         "fill": inputs.fill,
@@ -175,18 +177,3 @@ def _read_forest(
     )
     need(fault is None, "whole trees", fault)
     return Forest(start, trees.to_text(num_raw, n_features) if rounds else None)
-
-
-def _read_categories(saved: Any, n_features: int) -> Categories:
-    is_pair = isinstance(saved, list) and len(saved) == 2
-    need(is_pair and all(isinstance(part, list) for part in saved), "columns of categories", saved)
-    columns, values = saved
-    counted = all(is_count(column, 0, n_features - 1) for column in columns)
-    need(counted and sorted(set(columns)) == columns, "columns of categories in order", columns)
-    need(len(values) == len(columns), "categories of each column", len(values))
-    for kinds in values:
-        known = isinstance(kinds, list) and all(
-            isinstance(kind, str | int | float) for kind in kinds
-        )
-        need(known and len(set(kinds)) == len(kinds), "distinct categories", kinds)
-    return Categories(tuple(columns), tuple(map(tuple, values)))

@@ -25,6 +25,11 @@ class TreeInputs:
     columns: Int[np.ndarray, " number"]
     fill: Float[np.ndarray, " column"]
 
+    @property
+    def n_features(self) -> int:
+        """Number of columns, codes of categories among them."""
+        return len(self.fill)
+
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of the predictor, in single precision."""
         read = self.complete(x)

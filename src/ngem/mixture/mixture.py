@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -33,9 +34,16 @@ _BENDS = (0.0, *_REACH, *(-t for t in _REACH))
 # it is one rounding unit, because 1 - 1e-9 would round to 1 and the bracket would be infinite.
 _TAIL = 1e-9
 
-# Rows per block where there are very many. Modes and regions keep a grid of points for each row,
-# and those of a block must stay in the processor's cache.
-_BLOCK, _GRID_BLOCK = 32_768, 128
+# Rows per block where there are very many.
+_BLOCK = 32_768
+
+# Rows per block of modes and regions, also where there are fewer: one program then serves any
+# number of rows. Larger blocks are no faster, and one row would wait longer.
+_GRID_BLOCK = 32
+
+
+# Answers, and for which rows they are right; None where they are for all.
+_Quick: TypeAlias = tuple[Array, Array | None]
 
 
 class Mixture(eqx.Module):
@@ -69,6 +77,20 @@ class Mixture(eqx.Module):
         """Shape of the rows."""
         return self.logits.shape[:-1]
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        if not self.batch_shape:
+            raise TypeError("a single mixture has no len(): it has no axis of rows.")
+        return self.batch_shape[0]
+
+    def __getitem__(self, rows: Any) -> "Mixture":
+        """Return the mixtures of some rows: a number, a slice, or an array of numbers."""
+        if not self.batch_shape:
+            raise IndexError("a single mixture has no rows to choose from; use it as it is.")
+        if isinstance(rows, int) and not -len(self) <= rows < len(self):
+            raise IndexError(f"rows must be below {len(self)}, got {rows}; they count from 0.")
+        return jax.tree.map(lambda leaf: leaf[rows], self)
+
     @property
     def n_components(self) -> int:
         """Number of components."""
@@ -98,6 +120,10 @@ class Mixture(eqx.Module):
     def _log_prob(self, y: Float[Array, "*rows dim"]) -> Float[Array, "*rows"]:
         largest, joint = self._log_joint(y)
         return largest + jax.nn.logsumexp(joint, axis=-1)
+
+    def pdf(self, y: Any) -> Float[Array, "*rows"]:
+        """Return the density of one target per row."""
+        return jnp.exp(self.log_prob(y))
 
     def log_mass(self, lower: Any, upper: Any) -> Float[Array, "*rows"]:
         """Return the log probability of lower <= y <= upper in each target column, for each row."""
@@ -173,6 +199,10 @@ class Mixture(eqx.Module):
         between = (self.component_mean() - self.mean()[..., None, :]) ** 2
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
+
+    def std(self) -> Float[Array, "*batch dim"]:
+        """Return the standard deviation of each target column."""
+        return jnp.sqrt(self.variance())
 
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
@@ -340,13 +370,15 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         checks.check_one_dimensional("modes", self.dim)
-        return self._each_row(Mixture._modes, size=_GRID_BLOCK)
+        return self._turning(Mixture._modes)
 
     @eqx.filter_jit
-    def _modes(self) -> Float[Array, "*batch comp"]:
-        flat = self._flat()
-        x = univariate.modes(**flat._shape(), n_modes=self.n_components)
-        return x.T.reshape(*self.batch_shape, self.n_components)
+    def _modes(self, quick: bool) -> _Quick:
+        asked = {**self._shape(), "n_modes": self.n_components}
+        if quick:
+            x, is_right = univariate.quick_modes(**asked)
+            return x.T, is_right
+        return univariate.modes(**asked).T, None
 
     def interval(self, coverage: Any, kind: str = "hdr") -> Float[Array, "*batch pieces 2"]:
         """Return the lower and upper ends of a region with the given probability.
@@ -370,7 +402,7 @@ class Mixture(eqx.Module):
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - level / 2, 0.5 + level / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        return self._each_row(Mixture._highest_density, shared=(level,), size=_GRID_BLOCK)
+        return self._turning(Mixture._highest_density, shared=(level,))
 
     def region_mass(self, y: Any) -> Float[Array, "*rows"]:
         """Return the probability of the highest-density region whose boundary goes through y.
@@ -379,56 +411,63 @@ class Mixture(eqx.Module):
         mode, near 1 far out. Uniform on (0, 1) where y comes from this density.
         """
         checks.check_one_dimensional("region_mass", self.dim)
-        return self._each_row(Mixture._region_mass, self._read(y), size=_GRID_BLOCK)
+        y = self._read(y)
+        repeated: Mixture = broadcast_rows(self, self.batch_shape, y.shape[:-1])
+        return repeated._turning(Mixture._region_mass, y)
 
     @eqx.filter_jit
-    def _region_mass(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
-        rows = y.shape[:-1]
-        repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
-        mass = univariate.region_mass(
-            **repeated._flat()._bumps(), x=y.reshape(-1), n_intervals=self.n_components
-        )
-        return mass.reshape(rows)
+    def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
+        asked = {**self._bumps(), "x": y[:, 0], "n_intervals": self.n_components}
+        if quick:
+            return univariate.quick_region_mass(**asked)
+        return univariate.region_mass(**asked), None
 
     @eqx.filter_jit
-    def _highest_density(self, coverage: Float[Array, ""]) -> Float[Array, "*batch comp 2"]:
-        flat = self._flat()
-        region = univariate.highest_density(
-            **flat._bumps(),
-            coverage=jnp.broadcast_to(coverage, flat.batch_shape),
-            n_intervals=self.n_components,
+    def _highest_density(self, coverage: Float[Array, ""], quick: bool) -> _Quick:
+        every = jnp.broadcast_to(coverage, self.batch_shape)
+        asked = {**self._bumps(), "coverage": every, "n_intervals": self.n_components}
+        if quick:
+            region, is_right = univariate.quick_highest_density(**asked)
+            return jnp.moveaxis(region, -1, 0), is_right
+        return jnp.moveaxis(univariate.highest_density(**asked), -1, 0), None
+
+    def _turning(
+        self, program: Callable[..., Any], *per_row: Array, shared: tuple[Array, ...] = ()
+    ) -> Array:
+        """Return what a program of modes or regions computes for each row.
+
+        Numbers go through its quick form, which compiles twice as fast, in blocks. The few rows
+        that turn too often for it go through the general form, as traced arrays do, which may be
+        differentiated.
+        """
+        rows = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[len(self.batch_shape) :]), (self, *per_row)
         )
-        return jnp.moveaxis(region, -1, 0).reshape(*self.batch_shape, self.n_components, 2)
+        if not all(map(checks.is_concrete, jax.tree.leaves((rows, shared)))):
+            answers, _ = program(*rows, *shared, quick=False)
+            return answers.reshape(*self.batch_shape, *answers.shape[1:])
+        numbers = jax.tree.map(np.asarray, rows)
+        answers, is_right = _in_blocks(partial(program, quick=True), numbers, shared, _GRID_BLOCK)
+        if not is_right.all():
+            wrong = jax.tree.map(lambda leaf: leaf[~is_right], numbers)
+            general = partial(program, quick=False)
+            answers[~is_right], _ = _in_blocks(general, wrong, shared, _GRID_BLOCK)
+        return jnp.asarray(answers.reshape(*self.batch_shape, *answers.shape[1:]))
 
     def _each_row(
-        self,
-        program: Callable[..., Array],
-        *per_row: Array,
-        shared: tuple[Array, ...] = (),
-        size: int | None = None,
+        self, program: Callable[..., Array], *per_row: Array, shared: tuple[Array, ...] = ()
     ) -> Array:
         """Return what a program computes for each row, in blocks on all cores for very many rows.
 
         Traced arrays are part of a larger program, which is not split.
         """
-        arguments, size = (self, *per_row), size or _BLOCK
-        is_large = len(self.batch_shape) == 1 and len(self.logits) > size
+        arguments = (self, *per_row)
+        is_large = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
         has_equal_rows = all(array.shape[:-1] == self.batch_shape for array in per_row)
         is_concrete = all(map(checks.is_concrete, jax.tree.leaves((arguments, shared))))
         if not (is_large and has_equal_rows and is_concrete and jax.default_backend() == "cpu"):
             return program(*arguments, *shared)
-        host = jax.tree.map(np.asarray, arguments)
-
-        def one(rows: slice) -> np.ndarray:
-            block = jax.tree.map(lambda leaf: padded(leaf[rows], size), host)
-            return np.asarray(program(*block, *shared))[: len(host[0].logits[rows])]
-
-        return jnp.asarray(over_blocks(one, len(self.logits), size))
-
-    def _flat(self) -> "Mixture":
-        """Return the same mixtures with one axis of rows."""
-        axes, count = len(self.batch_shape), math.prod(self.batch_shape)
-        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[axes:]), self)
+        return jnp.asarray(_in_blocks(program, jax.tree.map(np.asarray, arguments), shared, _BLOCK))
 
     def _bumps(self) -> dict[str, Any]:
         """Return densities, their cdf, and bounds that hold nearly all of each row's probability.
@@ -537,3 +576,17 @@ def gaussian_mixture(logits: Any, mean: Any, scale: Any) -> Mixture:
     if scale.ndim == mean.ndim:
         return Mixture(logits, LocationScale(mean, scale), DiagonalGaussian())
     return Mixture(logits, MeanCholesky(mean, scale), FullGaussian())
+
+
+def _in_blocks(
+    program: Callable[..., Any], arguments: Any, shared: tuple[Array, ...], size: int
+) -> Any:
+    """Return what a program computes for all rows of its arguments, in blocks on all cores."""
+
+    def one(rows: slice) -> Any:
+        block = jax.tree.map(lambda leaf: leaf[rows], arguments)
+        count = len(jax.tree.leaves(block)[0])
+        results = program(*jax.tree.map(lambda leaf: padded(leaf, size), block), *shared)
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], results)
+
+    return over_blocks(one, len(jax.tree.leaves(arguments)[0]), size)

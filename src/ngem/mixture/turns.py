@@ -74,13 +74,26 @@ def with_room_for_turns(
         n_components: Components of each density, and about as many modes at most.
         program: Takes an odd number of turns. Its result has the same shape for any number.
     """
-    most = 2 * n_components - 1 + _SPARE
-    if most <= 2 * _FEW:
+    few, most = few_turns(n_components), _most_turns(n_components)
+    if few == most:
         return program(most)
-    # A dip of the slope may be two turns.
-    n_turns = jnp.sum(_crosses(seen), axis=0) + 2 * jnp.sum(_dips(seen), axis=0)
-    enough = jnp.all(n_turns <= _FEW)
-    return lax.cond(enough, lambda: program(_FEW), lambda: program(most))
+    enough = jnp.all(turns_at_most(seen, few))
+    return lax.cond(enough, lambda: program(few), lambda: program(most))
+
+
+def few_turns(n_components: int) -> int:
+    """Return a number of turns that nearly all densities keep to, however many components."""
+    most = _most_turns(n_components)
+    return most if most <= 2 * _FEW else _FEW
+
+
+def turns_at_most(seen: Survey, n_turns: int) -> Bool[Array, "*rows"]:
+    """Return which densities turn no more often; a dip of the slope may be two turns."""
+    return jnp.sum(_crosses(seen), axis=0) + 2 * jnp.sum(_dips(seen), axis=0) <= n_turns
+
+
+def _most_turns(n_components: int) -> int:
+    return 2 * n_components - 1 + _SPARE
 
 
 def find_turns(log_prob: Elementwise, seen: Survey, n_turns: int) -> Turns:

@@ -4,7 +4,7 @@ Modes and regions have points as the first axis of every array. More axes may fo
 for each density.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,12 +17,17 @@ from .turns import (
     Turns,
     derivative,
     detach,
+    few_turns,
     find_turns,
     survey,
     take,
+    turns_at_most,
     with_room_for_turns,
     with_slope,
 )
+
+#: Answers, and for which densities they are right: the others turn too often.
+Quick: TypeAlias = tuple[Float[Array, "..."], Bool[Array, "..."]]
 
 # Rounding units that a log density and a sum of probabilities may be wrong by.
 _ROUNDING = 16
@@ -131,18 +136,17 @@ def modes(
     seen = survey(log_prob, grid)
 
     def highest(n_turns: int) -> Float[Array, "mode *rows"]:
-        turns = find_turns(log_prob, seen, n_turns)
-        x, found = turns.x[::2], turns.found[::2]
-        height = detach(log_prob)(x)
-        height = jnp.where(found & ~jnp.isnan(height), height, -jnp.inf)
-        faint = jnp.max(height, axis=0, keepdims=True) + jnp.log(jnp.finfo(x.dtype).tiny)
-        visible = height > faint
-        order = jnp.argsort(-jnp.where(visible, height, -jnp.inf), axis=0)
-        return _resized(take(jnp.where(visible, x, jnp.nan), order), n_modes)
+        return _highest(log_prob, seen, n_turns, n_modes)
 
     x = with_room_for_turns(seen, n_modes, highest)
     missing = jnp.isnan(x)
     return jnp.where(missing, x, _follow_turns(log_prob, jnp.where(missing, x[:1], x)))
+
+
+def quick_modes(log_prob: Elementwise, grid: Float[Array, "grid *rows"], n_modes: int) -> Quick:
+    """Return `modes` without derivatives, for densities that do not turn often."""
+    seen, few = survey(log_prob, grid), few_turns(n_modes)
+    return _highest(log_prob, seen, few, n_modes), turns_at_most(seen, few)
 
 
 def highest_density(
@@ -176,14 +180,28 @@ def highest_density(
 
     def region(n_turns: int) -> Float[Array, "interval 2 *rows"]:
         pieces = _pieces(log_prob, seen, lower, upper, n_turns)
-        threshold = _threshold(detach(log_prob), detach(cdf), pieces, lax.stop_gradient(coverage))
-        crossings = _crossings(detach(log_prob), pieces, threshold)
+        threshold, crossings = _edge(log_prob, cdf, pieces, coverage)
         x = _follow_region(log_prob, cdf, crossings, coverage)
         return _resized(_intervals(x, pieces.heights >= threshold[None]), n_intervals)
 
-    intervals = with_room_for_turns(seen, n_intervals, region)
-    possible = (coverage >= 0) & (coverage <= 1)
-    return jnp.where(possible[None, None], intervals, jnp.nan)
+    return _if_possible(with_room_for_turns(seen, n_intervals, region), coverage)
+
+
+def quick_highest_density(
+    log_prob: Elementwise,
+    cdf: Elementwise,
+    grid: Float[Array, "grid *rows"],
+    lower: Float[Array, "*rows"],
+    upper: Float[Array, "*rows"],
+    coverage: Float[Array, "*rows"],
+    n_intervals: int,
+) -> Quick:
+    """Return `highest_density` without derivatives, for densities that do not turn often."""
+    seen, few = survey(log_prob, grid), few_turns(n_intervals)
+    pieces = _pieces(log_prob, seen, lower, upper, few)
+    threshold, crossings = _edge(log_prob, cdf, pieces, coverage)
+    intervals = _resized(_intervals(crossings.x, pieces.heights >= threshold[None]), n_intervals)
+    return _if_possible(intervals, coverage), turns_at_most(seen, few)
 
 
 def region_mass(
@@ -224,6 +242,44 @@ def region_mass(
         return value + change + slope * (threshold - at)
 
     return jnp.clip(with_room_for_turns(seen, n_intervals, mass), 0.0, 1.0)
+
+
+def quick_region_mass(
+    log_prob: Elementwise,
+    cdf: Elementwise,
+    grid: Float[Array, "grid *rows"],
+    lower: Float[Array, "*rows"],
+    upper: Float[Array, "*rows"],
+    x: Float[Array, "*rows"],
+    n_intervals: int,
+) -> Quick:
+    """Return `region_mass` without derivatives, for densities that do not turn often."""
+    seen, few = survey(log_prob, grid), few_turns(n_intervals)
+    pieces = _pieces(log_prob, seen, lower, upper, few)
+    crossings = _crossings(log_prob, pieces, log_prob(x[None])[0])
+    return jnp.clip(_mass(cdf, crossings.x), 0.0, 1.0), turns_at_most(seen, few)
+
+
+def _highest(
+    log_prob: Elementwise, seen: Survey, n_turns: int, n_modes: int
+) -> Float[Array, "mode *rows"]:
+    """Return the visible modes, the highest one first."""
+    turns = find_turns(log_prob, seen, n_turns)
+    x, found = turns.x[::2], turns.found[::2]
+    height = detach(log_prob)(x)
+    height = jnp.where(found & ~jnp.isnan(height), height, -jnp.inf)
+    faint = jnp.max(height, axis=0, keepdims=True) + jnp.log(jnp.finfo(x.dtype).tiny)
+    visible = height > faint
+    order = jnp.argsort(-jnp.where(visible, height, -jnp.inf), axis=0)
+    return _resized(take(jnp.where(visible, x, jnp.nan), order), n_modes)
+
+
+def _if_possible(
+    intervals: Float[Array, "interval 2 *rows"], coverage: Float[Array, "*rows"]
+) -> Float[Array, "interval 2 *rows"]:
+    """Return NaN for coverages that are no probabilities."""
+    possible = (coverage >= 0) & (coverage <= 1)
+    return jnp.where(possible[None, None], intervals, jnp.nan)
 
 
 class _Pieces(NamedTuple):
@@ -283,6 +339,14 @@ def _intervals(
     begins = jnp.where(above[1::2] & ~joins[:-1], x[::2], jnp.nan)
     ends = jnp.where(above[1::2] & ~joins[1:], x[1::2], jnp.nan)
     return jnp.stack([jnp.sort(begins, axis=0), jnp.sort(ends, axis=0)], axis=1)
+
+
+def _edge(
+    log_prob: Elementwise, cdf: Elementwise, pieces: _Pieces, coverage: Float[Array, "*rows"]
+) -> tuple[Float[Array, "*rows"], _Crossings]:
+    """Return the log density at the edge of a region, and where the pieces meet it."""
+    threshold = _threshold(detach(log_prob), detach(cdf), pieces, lax.stop_gradient(coverage))
+    return threshold, _crossings(detach(log_prob), pieces, threshold)
 
 
 def _threshold(

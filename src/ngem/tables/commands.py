@@ -13,19 +13,32 @@ import numpy as np
 from .. import _files
 from .._console import Output
 from .._errors import check_choice
+from ..estimator.encoding import Encoded
+from ..estimator.frames import are_given
 from ..estimator.loading import MODEL_KINDS, load
 from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
-from .encode import Rows
-from .formats import TableError, check_suffix, column_types, split_names
+from .encode import Rows, unseen_rows
+from .formats import column_types, split_names
 from .kinds import Estimator, kind_of
-from .predictions import prediction_columns, read_wanted
+from .opening import STDIN, How, TableError, opened, with_decimal
+from .opening import read_how as read_how
+from .predictions import (
+    Wanted,
+    central_mass,
+    conformal_masses,
+    prediction_columns,
+    read_wanted,
+)
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
-from .write import with_predictions, writing
+from .write import check_output, with_predictions, writing
+
+#: Held-out rows that a model keeps to calibrate intervals.
+_MOST_PIT = 10_000
 
 
 def fit(
@@ -39,7 +52,8 @@ def fit(
     """Learn from a table, report the scores, and write the model."""
     out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
-    schema, rows, facts = source.load()
+    with opened(source.path, source.how) as table:
+        schema, rows, facts = source.load(table)
     output.text(messages.table_text(source.path, {**settings, **facts}))
     started = time.perf_counter()
     _train_or_explain(estimator, source, schema, rows)
@@ -53,6 +67,7 @@ def fit(
     estimator.save(out)
     output.text(messages.training_text(result))
     output.text(messages.summary_text(result))
+    output.text(messages.plain_text(result))
     output.text(f"Model written to {out}")
     output.json(result)
 
@@ -69,13 +84,14 @@ def tune(
     """Choose settings by validation likelihood; write the best model.
 
     Trials are single members, which train fast. The best settings are then fitted once more, with
-    all members.
+    all members. Ctrl-C ends the search, and the best trial so far is written.
     """
     check_choice("--model of ngem tune", source.model, SPACES)
     limit = tuning.read_budget(budget)
     out = _model_path(out, source.path, force=force)
     new = _new_estimator(source, settings, output)  # refuses settings that no trial could use
-    schema, rows, facts = source.load()
+    with opened(source.path, source.how) as table:
+        schema, rows, facts = source.load(table)
     resolved = source.kind.resolve(new.get_params(), len(schema.targets), len(rows.x))
     output.text(messages.table_text(source.path, {**settings, **facts}))
     output.text(f"Budget:   {limit}; the first trial has the default settings")
@@ -94,7 +110,7 @@ def tune(
         return estimator, nll - estimator.diagnostics_["nll_offset"]
 
     started = time.perf_counter()
-    best, trials = tuning.search(
+    best, trials, was_interrupted = tuning.search(
         fit_trial,
         limit,
         space=SPACES[source.model],
@@ -104,17 +120,21 @@ def tune(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
         ),
     )
-    if new.n_members > 1:
+    if new.n_members > 1 and not was_interrupted:
         chosen = {name: getattr(best, name) for name in trials[0].settings}
-        best = _new_estimator(source, {**settings, **chosen}, output)
+        single, best = best, _new_estimator(source, {**settings, **chosen}, output)
         members = f"{new.n_members} {source.kind.member}s"
         output.text(f"Last fit: {messages.settings_text(chosen)}, {members}")
-        _train_or_explain(best, source, schema, rows)
+        try:
+            _train_or_explain(best, source, schema, rows)
+        except KeyboardInterrupt:
+            best, was_interrupted = single, True
     result = {
         **facts,
         **judge(best, rows, schema.targets),
         "seconds": time.perf_counter() - started,
         "trials": [trial.as_dict() for trial in trials],
+        "interrupted": was_interrupted,
         "model": str(out),
     }
     best.save(out)
@@ -122,54 +142,118 @@ def tune(
     output.text(messages.tuned_text(result))
     output.text(f"Model written to {out}")
     output.json(result)
+    if was_interrupted:
+        raise KeyboardInterrupt  # the work is not done, though the best trial is kept
 
 
 def predict(
     model: Path,
     path: Path,
     *,
-    quantiles: str,
-    interval: float | None,
-    kind: str,
-    samples: int,
-    keep: str | None,
-    missing: str | None,
-    seed: int,
-    out: Path | None,
-    force: bool,
+    how: How | None = None,
+    quantiles: str = "0.05,0.5,0.95",
+    interval: float | None = None,
+    kind: str = "equal-tailed",
+    samples: int = 0,
+    above: str | None = None,
+    conformal: bool = False,
+    calibration: Path | None = None,
+    keep: str | None = None,
+    missing: str | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    force: bool = False,
     output: Output,
 ) -> None:
     """Write predictions for each row of a table, a batch at a time."""
     estimator, schema = _load_model(model, missing)
-    wanted = read_wanted(quantiles, interval, kind, samples)
+    wanted = read_wanted(quantiles, interval, kind, samples, above)
+    if conformal or calibration is not None:
+        rows = None if calibration is None else _read_rows(calibration, schema, how)
+        wanted = _calibrated(estimator, wanted, rows, output)
     if out is not None:
         _check_out(out, model, path)
-        check_suffix(out)
+        check_output(out)
         if not force:
             _check_replaces_predictions(out, schema.targets)
-    kept = split_names(keep, column_types(path))
-    key, count, empty = jax.random.key(seed), 0, 0
-    with writing(out) as append:
-        for batch in batches(path, schema, with_targets=False, keep=kept):
-            x, batch_key = batch.x[batch.complete], jax.random.fold_in(key, count)
+    key = jax.random.key(seed)
+    count, empty, unseen = 0, 0, 0
+    with opened(path, how) as table, writing(out) as append:
+        table = with_decimal(table, schema.decimal)
+        kept = split_names(keep, column_types(table))
+        for batch in batches(table, schema, with_targets=False, keep=kept):
+            rows = batch.encoded(schema)
+            x, batch_key = rows.x[rows.complete], jax.random.fold_in(key, count)
             columns = prediction_columns(estimator.model_, schema.targets, x, wanted, batch_key)
-            append(with_predictions(batch, columns))
-            count, empty = count + len(batch.x), empty + len(batch.x) - len(x)
+            append(with_predictions(rows, columns))
+            count, empty = count + len(rows.x), empty + len(rows.x) - len(x)
+            unseen += int(np.sum(unseen_rows(x, schema)))
         if count == 0:
-            raise TableError(f"{path} must hold rows below its header, got none.")
-    output.text(messages.predicted_text(count, empty, out))
-    output.json({"rows": count, "empty_rows": empty, "out": None if out is None else str(out)})
+            raise TableError(f"{table} must hold rows below its header, got none.")
+    output.text(messages.predicted_text(count, empty, unseen, out))
+    output.json(
+        {
+            "rows": count,
+            "empty_rows": empty,
+            "rows_with_unseen_categories": unseen,
+            "out": None if out is None else str(out),
+        }
+    )
 
 
-def evaluate(model: Path, path: Path, *, missing: str | None, output: Output) -> None:
+def _read_rows(path: Path, schema: Schema, how: How | None, **settings: Any) -> Rows:
+    """Return the complete rows of a file as numbers."""
+    with opened(path, how) as table:
+        batch, _ = read(with_decimal(table, schema.decimal), schema, **settings)
+    return batch.encoded(schema)
+
+
+def _calibrated(estimator: Estimator, wanted: Wanted, rows: Rows | None, output: Output) -> Wanted:
+    """Return what to predict, with intervals that rows calibrate: given ones, or held-out ones."""
+    if wanted.interval is None:
+        raise TableError(
+            "--conformal and --calibration must come with --interval, got none; for example "
+            "--interval 0.9."
+        )
+    if rows is not None:
+        model, x = estimator.model_.encoded(rows.x)
+        is_region = wanted.kind == "hdr"
+        masses = model.region_mass(x, rows.y) if is_region else central_mass(model.pit(x, rows.y))
+    elif wanted.kind == "hdr":
+        raise TableError(
+            "--conformal with --kind hdr must have rows to calibrate by, got none; give some that "
+            "the model was not fitted to: --calibration ROWS."
+        )
+    elif estimator.held_out_pit_ is None:
+        raise TableError(
+            "--conformal must have a model that knows its held-out rows, got one that `ngem fit` "
+            "did not write, or that held none out; give rows to calibrate by: --calibration ROWS."
+        )
+    else:
+        masses = central_mass(estimator.held_out_pit_)
+    needed = conformal_masses(masses, wanted.interval)
+    output.text(messages.conformal_text(len(masses), wanted.interval, needed))
+    return wanted._replace(masses=needed)
+
+
+def evaluate(
+    model: Path,
+    path: Path,
+    *,
+    how: How | None = None,
+    missing: str | None = None,
+    output: Output,
+) -> None:
     """Report how good a model's predictions are on rows with known targets."""
     estimator, schema = _load_model(model, missing)
     parts, dropped = [], 0
-    for batch in batches(path, schema, with_targets=True):
-        dropped += int(np.sum(~batch.complete))
-        if batch.complete.any():
-            x, y = batch.x[batch.complete], batch.y[batch.complete]
-            parts.append(scores.score_rows(estimator.model_, x, y))
+    with opened(path, how) as table:
+        for batch in batches(with_decimal(table, schema.decimal), schema, with_targets=True):
+            dropped += int(np.sum(~batch.complete))
+            if batch.complete.any():
+                rows = batch.encoded(schema)
+                x, y = rows.x[rows.complete], rows.y[rows.complete]
+                parts.append(scores.score_rows(estimator.model_, x, y))
     if not parts:
         raise TableError(f"{path} must hold rows without gaps, got none ({dropped} were dropped).")
     result = scores.summarize(scores.join(parts), estimator.model_, schema.targets)
@@ -183,10 +267,11 @@ def report(
     path: Path,
     *,
     out: Path,
-    missing: str | None,
-    max_rows: int | None,
-    seed: int,
-    force: bool,
+    how: How | None = None,
+    missing: str | None = None,
+    max_rows: int | None = None,
+    seed: int = 0,
+    force: bool = False,
     output: Output,
 ) -> None:
     """Write one page about a model and rows with known targets."""
@@ -196,7 +281,7 @@ def report(
     _check_out(out, model, path)
     if not force:
         _check_replaces_page(out)
-    rows = read(path, schema, max_rows=max_rows, seed=seed)
+    rows = _read_rows(path, schema, how, max_rows=max_rows, seed=seed)
     title = f"{', '.join(schema.targets)}: {model.name} on {path.name}"
     _files.replace(out, page.make_report(estimator, rows, schema, title=title).encode())
     output.text(f"Report written to {out}")
@@ -206,6 +291,8 @@ def report(
 def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:
     """Return plain numbers about a fit to these rows: scores, gains and components.
 
+    The estimator keeps what calibrates its intervals.
+
     The scores are those of held-out rows, each by a member that has not seen it, or of all rows if
     the fit held none out.
     """
@@ -213,12 +300,17 @@ def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str,
     assert held_out is not None, "a loaded estimator does not know its validation rows"
     kind = kind_of(estimator)
     members = len(estimator.folds_ or ())
+    each = _honest_scores(estimator, rows)
+    if len(held_out):
+        # What calibrates intervals later; thousands of rows decide as well as more of them.
+        some = np.random.default_rng(0).permutation(len(each.pit))[:_MOST_PIT]
+        estimator.held_out_pit_ = np.clip(each.pit[np.sort(some)], 0, 1)
     return {
         "training_rows": facts["training_rows"],
         "validation_rows": len(held_out),
         "members": members,
         "judged_by": ("validation" if members == 1 else "folds") if len(held_out) else "training",
-        "scores": scores.summarize(_honest_scores(estimator, rows), estimator.model_, targets),
+        "scores": scores.summarize(each, estimator.model_, targets),
         "gain_over_gaussian": facts["gain_over_gaussian"],
         "gain_over_least_squares": facts["gain_over_linear"],
         "outlier_rows": rows.numbers[facts["outlier_rows"]].tolist(),
@@ -244,7 +336,8 @@ def _honest_scores(estimator: Estimator, rows: Rows) -> scores.RowScores:
 def _train(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table, and record in it what the columns hold."""
     estimator.set_params(**source.kind.of_table(schema))
-    estimator.fit(rows.x, rows.y[:, 0] if rows.y.shape[1] == 1 else rows.y)
+    y = rows.y[:, 0] if rows.y.shape[1] == 1 else rows.y
+    estimator.fit(Encoded(rows.x, schema), y)
     estimator.table_ = schema._replace(command=source.command(estimator))
 
 
@@ -253,7 +346,10 @@ def _train_or_explain(estimator: Estimator, source: Source, schema: Schema, rows
     try:
         _train(estimator, source, schema, rows)
     except FitError as error:
-        raise TableError(f"{error} Or try a lower --learning-rate.") from error
+        text = source.kind.in_options(str(error))
+        raise TableError(f"{text} Or try a lower --learning-rate.") from error
+    except ValueError as error:
+        raise TableError(source.kind.in_options(str(error))) from error
 
 
 def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
@@ -261,11 +357,12 @@ def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
     if not path.is_file():
         raise TableError(f"the model must be a file, got {str(path)!r}; `ngem fit` writes one.")
     estimator = load(path)
-    schema = estimator.table_
-    if schema is None:
+    schema = getattr(estimator, "table_", None)
+    if schema is None or not are_given(schema.names):
         raise TableError(
-            f"{path} must be a model that `ngem fit` wrote, got one fitted in Python, which does "
-            "not know the columns of a file; use it in Python: ngem.load(...)."
+            f"{path} must be a model that `ngem fit` wrote, got one fitted in Python to an "
+            "array, which does not know the names of its columns; use it in Python, or fit it to a "
+            "data frame."
         )
     if missing is None:
         return estimator, schema
@@ -274,7 +371,7 @@ def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
     if missing == "impute" and schema.missing != "impute":
         raise TableError(
             f"{path} must have been fitted with --missing impute to fill gaps, got one fitted with "
-            f"{schema.missing!r}; try --missing drop, which leaves such rows empty."
+            f"--missing {schema.missing}; try --missing drop, which leaves such rows empty."
         )
     return estimator, schema._replace(missing=missing)
 
@@ -287,13 +384,17 @@ def _new_estimator(source: Source, settings: dict[str, Any], output: Output) -> 
     )
     if "validation_fraction" in estimator.get_params(deep=False):
         estimator.set_params(validation_fraction=source.validation_fraction)
-    source.kind.check(estimator.get_params(deep=False))
+    try:
+        source.kind.check(estimator.get_params(deep=False))
+    except ValueError as error:
+        raise TableError(source.kind.in_options(str(error))) from error
     return estimator
 
 
 def _model_path(out: Path | None, data: Path, *, force: bool) -> Path:
     """Return the file for a model; a bad one is refused before the training, not after it."""
-    out = Path(f"{data.stem}.ngem") if out is None else out
+    name = "table" if str(data) == STDIN else data.name.split(".")[0]
+    out = Path(f"{name}.ngem") if out is None else out
     _check_out(out, data)
     if not force and out.exists() and _files.read_kind(out) not in MODEL_KINDS:
         _raise_other_file(out, "a model")
@@ -312,7 +413,8 @@ def _check_replaces_predictions(out: Path, targets: Sequence[str]) -> None:
     if not out.exists():
         return
     try:
-        columns = column_types(out)
+        with opened(out) as table:
+            columns = column_types(table)
     except TableError:
         columns = {}  # not even a table
     if f"{targets[0]}_mean" not in columns:

@@ -1,18 +1,50 @@
-"""Rows of a file as arrays of numbers, and the rule for gaps that the user chose."""
+"""Rows of a file with the types of their columns, and as arrays of numbers; the rule for gaps."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from ..estimator import encoding
 from ..estimator.schema import Column, Schema
-from .formats import ROW, TEXT, TableError, category_names, clean
+from .formats import ROW, TEXT, category_names, clean
+from .opening import TableError, TableFile
+from .parse import FORMATS, matching_formats, to_booleans, to_dates, to_numbers
+
+_ISO = "%Y-%m-%d"
+
+
+class Batch(NamedTuple):
+    """Rows of a file, each column with the type of what it holds.
+
+    Attributes:
+        features: Columns of numbers, true and false, texts and dates, null where missing.
+        y: Targets, NaN where unknown; without columns if they were not read.
+        numbers: Numbers of the rows in the file, from 1.
+        complete: Which rows can be used; the others have gaps.
+        kept: Columns to copy to the output as they are.
+    """
+
+    features: pl.DataFrame
+    y: np.ndarray
+    numbers: np.ndarray
+    complete: np.ndarray
+    kept: pl.DataFrame
+
+    def encoded(self, schema: Schema) -> "Rows":
+        """Return the same rows as numbers."""
+        x = encoding.encode(self.features, schema.features)
+        return Rows(x, self.y, self.numbers, self.complete, self.kept)
+
+    @property
+    def has_target(self) -> np.ndarray:
+        """Which rows have all targets."""
+        return np.asarray(~np.isnan(self.y).any(axis=1))
 
 
 class Rows(NamedTuple):
-    """Rows of a table as numbers.
+    """Rows of a table as numbers; see `Schema`.
 
     Attributes:
         x: Features, NaN where a missing value is left to the model.
@@ -29,117 +61,142 @@ class Rows(NamedTuple):
     kept: pl.DataFrame
 
 
-def encode(
-    path: Path, frame: pl.DataFrame, schema: Schema, *, with_targets: bool, keep: Sequence[str] = ()
-) -> Rows:
-    """Return rows as numbers; the schema's rule for gaps decides which of them are complete."""
-    encoder = _Encoder(path, frame, schema)
-    x = np.column_stack([encoder.features(column) for column in schema.features])
-    names = schema.targets if with_targets else ()
-    # An imputed target would teach the model nothing.
-    targets = [encoder.numbers(name, fillable=False) for name in names]
+def read_types(
+    table: TableFile,
+    frame: pl.DataFrame,
+    schema: Schema,
+    *,
+    with_targets: bool,
+    keep: Sequence[str] = (),
+) -> Batch:
+    """Return rows with the types of their columns; the rule for gaps says which are complete.
+
+    A row without a target is never complete: an imputed target would teach the model nothing.
+    """
+    reader = _Reader(table, frame)
+    features = pl.DataFrame([reader.feature(column) for column in schema.features])
+    targets = [reader.numbers(name).to_numpy() for name in schema.targets if with_targets]
     y = np.column_stack(targets) if targets else np.empty((len(frame), 0))
-    return Rows(x, y, frame[ROW].to_numpy(), ~encoder.gaps, frame.select(keep))
-
-
-def use_gaps(schema: Schema) -> str:
-    """Return the advice that makes a model use rows with gaps."""
-    return {"one-hot": "fit with --missing impute", "codes": "use --missing keep"}[schema.coding]
+    gaps = ~_complete(table, features, frame[ROW], schema)
+    gaps |= np.isnan(y).any(axis=1)
+    return Batch(features, y, frame[ROW].to_numpy(), ~gaps, frame.select(keep))
 
 
 def category_codes(x: np.ndarray, schema: Schema, column: Column) -> np.ndarray:
-    """Return the number of each row's category, -1 for a gap, whatever their coding is."""
-    features = x[:, schema.places[column.name]]
-    if schema.coding == "codes":
-        return np.nan_to_num(features[:, 0], nan=-1.0).astype(int)
-    return np.where(features.any(axis=1), np.argmax(features, axis=1), -1)
+    """Return the code of each row's category, -1 for a gap and for one that is not known."""
+    codes = x[:, schema.places[column.name][0]]
+    return np.where(codes < len(column.labels), np.nan_to_num(codes, nan=-1.0), -1).astype(int)
 
 
-def category_features(code: int, schema: Schema, column: Column) -> np.ndarray:
-    """Return the features of one category."""
-    codes = np.array([float(code)])
-    return codes if schema.coding == "codes" else _one_hot(codes, column)[0]
+def unseen_rows(x: np.ndarray, schema: Schema) -> np.ndarray:
+    """Return which rows have a category that the model has not seen."""
+    sizes = np.array(schema.sizes)
+    coded = np.flatnonzero(sizes)
+    return np.asarray((x[:, coded] >= sizes[coded]).any(axis=1))
 
 
-def _one_hot(codes: np.ndarray, column: Column) -> np.ndarray:
-    """Return one column of zeros and ones per category; a gap is zero in all of them."""
-    return (codes[:, None] == np.arange(len(column.categories))).astype(np.float64)
+def _complete(
+    table: TableFile, features: pl.DataFrame, rows: pl.Series, schema: Schema
+) -> np.ndarray:
+    """Return which rows the rule for gaps lets pass."""
+    if schema.takes_gaps or not sum(features.null_count().row(0)):
+        return np.ones(len(rows), bool)
+    if schema.missing == "error":
+        _raise_gap(table, features, rows)
+    return features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
 
 
-class _Encoder:
-    """Encodes columns of some rows, and records in `gaps` which rows cannot be used."""
+def _raise_gap(table: TableFile, features: pl.DataFrame, rows: pl.Series) -> None:
+    name = next(name for name in features.columns if features[name].null_count())
+    row = rows.filter(features[name].is_null())[0]
+    raise TableError(
+        f"column {name!r} of {table} must have no gaps, got a missing value in row {row}; fill it "
+        "in, leave such rows out with --missing drop, or leave --missing out to use them."
+    )
 
-    def __init__(self, path: Path, frame: pl.DataFrame, schema: Schema) -> None:
-        self._path, self._frame, self._schema = path, frame, schema
-        self.gaps = np.zeros(len(frame), bool)
 
-    def features(self, column: Column) -> np.ndarray:
-        """Return the features of the model that a column becomes."""
+class _Reader:
+    """Reads the columns of some rows as what they should hold."""
+
+    def __init__(self, table: TableFile, frame: pl.DataFrame) -> None:
+        self._table, self._frame = table, frame
+        self._decimal = table.decimal or "."
+
+    def feature(self, column: Column) -> pl.Series:
+        """Return a column with the type of its kind."""
         if column.kind == "number":
             return self.numbers(column.name)
         if column.kind == "boolean":
-            return self.numbers(column.name, words={"true": "1", "false": "0"})
-        codes = self._codes(column)
-        return codes if self._schema.coding == "codes" else _one_hot(codes, column)
+            return self._booleans(column.name)
+        if column.kind == "date":
+            return self._dates(column)
+        return self._select(category_names(pl.col(column.name)), column.name)
 
-    def numbers(
-        self, name: str, *, words: dict[str, str] | None = None, fillable: bool = True
-    ) -> np.ndarray:
-        """Return a column as numbers, NaN in the gaps that are left to the model."""
-        series = self._frame[name]
-        if series.dtype in TEXT:
-            text = self._frame.select(clean(pl.col(name)))[name]
-            if words:
-                text = text.str.to_lowercase().replace(words)
-            numbers = text.cast(pl.Float64, strict=False)
-            self._refuse(name, numbers.is_null() & text.is_not_null())
-        elif series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null):
-            numbers = series.cast(pl.Float64)
+    def numbers(self, name: str) -> pl.Series:
+        """Return a column as finite numbers."""
+        dtype = self._frame.schema[name]
+        if dtype in TEXT:
+            text = self._text(name)
+            numbers = self._parse(text, lambda one: to_numbers(one, self._decimal))
+            self._refuse(name, text.is_not_null() & numbers.is_null(), "numbers")
+        elif dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+            numbers = self._frame[name].cast(pl.Float64).fill_nan(None)
+        elif dtype == pl.Duration:
+            numbers = self._frame[name].dt.total_microseconds().cast(pl.Float64) / 1e6
         else:
-            raise TableError(
-                f"column {name!r} of {self._path} must hold numbers, got {series.dtype}; convert "
-                "it to numbers."
-            )
-        self._refuse(name, numbers.is_infinite().fill_null(False))
-        values = numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        self._apply_rule(name, np.isnan(values), fillable=fillable)
-        return values
+            raise self._other_type(name, "numbers")
+        self._refuse(name, numbers.is_infinite().fill_null(False), "finite numbers")
+        return numbers.rename(name)
 
-    def _codes(self, column: Column) -> np.ndarray:
-        """Return the number of each category among those that the model knows, NaN for others."""
-        text = self._frame.select(category_names(pl.col(column.name)))[column.name]
-        numbers = np.arange(len(column.categories), dtype=np.float64)
-        known = pl.Series(column.categories, dtype=pl.String)
-        codes = text.replace_strict(known, numbers, default=float("nan"), return_dtype=pl.Float64)
-        codes = codes.to_numpy()
-        # The model can use a category it has never seen no better than a missing one.
-        self._apply_rule(column.name, np.isnan(codes), known=column.categories)
-        return codes
+    def _booleans(self, name: str) -> pl.Series:
+        if self._frame.schema[name] not in TEXT:
+            return self.numbers(name)
+        text = self._text(name)
+        found = self._parse(text, to_booleans)
+        # Other programs write 0 and 1.
+        numbers = self._parse(text, lambda one: one.cast(pl.Float64, strict=False))
+        found = found.cast(pl.Float64).fill_null(numbers)
+        self._refuse(name, text.is_not_null() & found.is_null(), "true and false")
+        return found.rename(name)
 
-    def _apply_rule(
-        self, name: str, gaps: np.ndarray, *, fillable: bool = True, known: Sequence[str] = ()
-    ) -> None:
-        """Apply the rule for gaps to one column."""
-        if not gaps.any() or (self._schema.takes_gaps and fillable):
+    def _dates(self, column: Column) -> pl.Series:
+        dtype = self._frame.schema[column.name]
+        if dtype == pl.Time:
+            return self._select(pl.date(1970, 1, 1).dt.combine(pl.col(column.name)), column.name)
+        if dtype.is_temporal() and dtype != pl.Duration:
+            return self._frame[column.name]
+        if dtype not in (*TEXT, pl.Null):
+            raise self._other_type(column.name, "dates")
+        text = self._text(column.name)
+        # Dates of another kind of file have no format; any of ours will do then.
+        form = column.format or next(iter(matching_formats(text.drop_nulls(), FORMATS)), _ISO)
+        found = self._parse(text, lambda one: to_dates(one, form))
+        what = f"dates as when the model was fitted ({form})"
+        self._refuse(column.name, text.is_not_null() & found.is_null(), what)
+        return found.rename(column.name)
+
+    def _text(self, name: str) -> pl.Series:
+        return self._select(clean(pl.col(name)), name)
+
+    def _select(self, expression: pl.Expr, name: str) -> pl.Series:
+        return self._frame.select(expression.alias(name)).to_series()
+
+    def _parse(self, text: pl.Series, parse: Any) -> pl.Series:
+        return text.to_frame("text").select(parse(pl.col("text"))).to_series()
+
+    def _other_type(self, name: str, what: str) -> TableError:
+        return TableError(
+            f"column {name!r} of {self._table} must hold {what}, got {self._frame.schema[name]}; "
+            "convert it first."
+        )
+
+    def _refuse(self, name: str, bad: pl.Series, what: str) -> None:
+        if not bad.any():
             return
-        if self._schema.missing == "error":
-            row, value = self._first(name, gaps)
-            got = "a missing value" if value is None or value != value else repr(value)
-            expected = f"hold one of {', '.join(known[:10])}" if known else "have no gaps"
-            raise TableError(
-                f"column {name!r} of {self._path} must {expected}, got {got} in row {row}; fill it "
-                f"in, leave such rows out with --missing drop, or {use_gaps(self._schema)}."
-            )
-        self.gaps |= gaps
-
-    def _refuse(self, name: str, bad: pl.Series) -> None:
-        if bad.any():
-            row, value = self._first(name, bad.to_numpy())
-            raise TableError(
-                f"column {name!r} of {self._path} must hold finite numbers, got {value!r} in row "
-                f"{row} ({bad.sum()} such values near it); correct or empty them."
-            )
-
-    def _first(self, name: str, rows: np.ndarray) -> tuple[int, Any]:
-        index = int(np.flatnonzero(rows)[0])
-        return self._frame[ROW][index], self._frame[name][index]
+        row, value = self._frame[ROW].filter(bad)[0], self._frame[name].filter(bad)[0]
+        count = int(bad.sum())
+        raise TableError(
+            f"column {name!r} of {self._table} must hold {what}, got {value!r} in row {row}"
+            f"{f' ({count} such values near it)' if count > 1 else ''}; correct or empty "
+            f"{'them' if count > 1 else 'it'}."
+        )

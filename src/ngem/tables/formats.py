@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet files as frames of rows: what can be read, and the one pass that reads it.
+"""Text and Parquet files as frames of rows: the one pass that reads them.
 
 Text formats are read as text. The values of a whole column decide what it holds, so an error can
 name the row of a stray word, and a column may start with whole numbers and continue with others.
@@ -7,10 +7,12 @@ name the row of a stray word, and a column may start with whole numbers and cont
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+from . import sniff
+from .opening import TableError, TableFile
 
 #: Text that stands for a missing value.
 GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -18,43 +20,20 @@ GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 #: Rows in memory at a time.
 BATCH = 32_768
 
-#: Separators of the text formats, by suffix.
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-
 #: Types of columns that hold text.
 TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 #: Name of the column of row numbers, which start at 1.
 ROW = "__row__"
 
-_SUFFIXES = (*SEPARATORS, ".parquet", ".pq")
-
 #: Name of the column that marks rows with at least one value.
 _HAS_VALUE = "__has_value__"
 
-#: What polars inserts between a repeated column name and its number.
-_REPEATED = "_duplicated_"
 
-
-class TableError(ValueError):
-    """A table that cannot be used as it is."""
-
-
-def check_suffix(path: Path) -> str:
-    """Return a file's suffix if we can read and write such files."""
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise TableError(
-            f"a table must be a file with the suffix {', '.join(_SUFFIXES)}, got {path.name!r}; "
-            "rename or convert it."
-        )
-    return suffix
-
-
-def column_types(path: Path) -> dict[str, Any]:
-    """Return the names and polars types of a file's columns; only the header is read."""
-    with _readable(path):
-        types = _scan(path).collect_schema()
+def column_types(table: TableFile) -> dict[str, Any]:
+    """Return the names and polars types of a table's columns; only the header is read."""
+    with _readable(table):
+        types = _scan(table).collect_schema()
     return {name: dtype for name, dtype in types.items() if name != ROW}
 
 
@@ -67,41 +46,54 @@ def split_names(text: str | None, columns: Iterable[str]) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def check_names(path: Path, names: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise an error for the first name that is not a column of the file."""
+def check_names(table: TableFile, names: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise an error for the first name that is not a column of the table."""
     columns = list(columns)
+    known = set(columns)
     for name in names:
-        if name not in columns:
-            _raise_unknown(path, name, columns)
+        if name not in known:
+            _raise_unknown(table, name, columns)
 
 
-def frames(path: Path, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a file in order, a frame at a time. This is one pass over the file.
+def frames(
+    table: TableFile, names: Sequence[str], size: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a table in order, a frame at a time. This is one pass over the file.
 
     Empty rows at the end of a text file are left out: editors and spreadsheets write them.
     Elsewhere an empty row is a row of missing values, so that predictions stay in line with the
     rows of the file. In a file with one column an empty line is always a missing value.
 
     Args:
-        path: The file.
+        table: The table.
         names: Columns to read; the row numbers in column `ROW` come in addition.
         size: Rows per frame; None means `BATCH`.
     """
-    with _readable(path):
-        rows = _scan(path)
+    with _readable(table):
+        rows = _scan(table)
         columns = rows.collect_schema().names()
-        has_tail = path.suffix.lower() in SEPARATORS and len(columns) > 2
+        has_tail = table.is_text and len(columns) > 2
+        # polars fills up rows with fewer fields than the header, so the last one is then missing.
+        last = [columns[-1]] if has_tail else []
         if has_tail:
             has_value = pl.any_horizontal(pl.all().exclude(ROW).is_not_null())
             rows = rows.with_columns(has_value.alias(_HAS_VALUE))
-        wanted = [ROW, *names, *([_HAS_VALUE] if has_tail else [])]
+        wanted = list(dict.fromkeys([ROW, *names, *last, *([_HAS_VALUE] if has_tail else [])]))
         batches = rows.select(wanted).collect_batches(chunk_size=size or BATCH)
-        yield from _without_empty_tail(batches) if has_tail else batches
+        if not has_tail:
+            yield from batches
+            return
+        is_checked = False
+        for batch in _without_empty_tail(batches):
+            if not is_checked and batch[last[0]].null_count():
+                _check_ragged(table, len(columns) - 1)
+                is_checked = True
+            yield batch.select(ROW, *names)
 
 
-def count_rows(path: Path) -> int:
-    """Return how many rows a file has, in one pass over it."""
-    return sum(len(frame) for frame in frames(path, []))
+def count_rows(table: TableFile) -> int:
+    """Return how many rows a table has, in one pass over it."""
+    return sum(len(frame) for frame in frames(table, []))
 
 
 def clean(column: pl.Expr) -> pl.Expr:
@@ -115,26 +107,20 @@ def category_names(column: pl.Expr) -> pl.Expr:
     return clean(column).str.replace(r"^(-?\d+)\.0+$", "$1")
 
 
-def _scan(path: Path) -> pl.LazyFrame:
-    """Return a file's rows with their numbers, to be read later."""
-    suffix = check_suffix(path)
-    if not path.is_file():
-        kind = "a directory" if path.is_dir() else "nothing there"
-        raise TableError(f"{path} must be a file, got {kind}; check the name and the directory.")
-    if path.stat().st_size == 0:
-        raise TableError(f"{path} must hold a table, got an empty file; was it fully written?")
-    if suffix not in SEPARATORS:
-        return pl.scan_parquet(path, row_index_name=ROW, row_index_offset=1)
-    rows = pl.scan_csv(
-        path,
-        separator=SEPARATORS[suffix],
+def _scan(table: TableFile) -> pl.LazyFrame:
+    """Return a table's rows with their numbers, to be read later."""
+    if not table.is_text:
+        return pl.scan_parquet(table.path, row_index_name=ROW, row_index_offset=1)
+    return pl.scan_csv(
+        table.path,
+        separator=table.separator,
         infer_schema=False,
         null_values=list(GAPS),
         row_index_name=ROW,
         row_index_offset=1,
+        # polars leaves the double quotes of a quoted name as they are.
+        new_columns=list(table.header),
     )
-    _check_distinct(path, rows.collect_schema().names())
-    return rows
 
 
 def _without_empty_tail(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -152,36 +138,37 @@ def _without_empty_tail(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFram
             waiting.append(batch[end:])
 
 
-def _check_distinct(path: Path, names: Sequence[str]) -> None:
-    """Refuse a header that has one name twice; polars renames the second column."""
-    for name in names:
-        first = name.rsplit(_REPEATED, 1)[0]
-        if _REPEATED in name and first in names:
-            raise TableError(
-                f"{path} must have a different name for each column, got {first!r} twice; rename "
-                "or remove one of them."
-            )
+def _check_ragged(table: TableFile, width: int) -> None:
+    """Refuse a row with more or fewer fields than the header, naming it."""
+    ragged = sniff.find_ragged_row(table.path, table.separator, width)
+    if ragged is not None:
+        row, count = ragged
+        raise TableError(
+            f"{table} must have {width} fields in each row, as in its header, got {count} in row "
+            f"{row}; correct that row: look for a separator too many or too few, or a quotation "
+            "mark that is not closed."
+        )
 
 
-def _raise_unknown(path: Path, name: str, columns: Sequence[str]) -> None:
+def _raise_unknown(table: TableFile, name: str, columns: Sequence[str]) -> None:
     lower = {column.lower(): column for column in columns}
-    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     listed = ", ".join(columns[:20]) + (", …" if len(columns) > 20 else "")
     hint = f"did you mean {lower[near[0]]!r}?" if near else "check the spelling."
-    if len(columns) == 1 and ";" in columns[0]:
-        hint = "its fields are separated by semicolons: write it with commas or as .tsv."
-    raise TableError(f"{path} must have a column {name!r}, got {listed}; {hint}")
+    raise TableError(f"{table} must have a column {name!r}, got {listed}; {hint}")
 
 
 @contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(table: TableFile) -> Iterator[None]:
     """Turn an error of polars into one sentence."""
     try:
         yield
     except pl.exceptions.PolarsError as error:
+        if table.is_text:
+            _check_ragged(table, len(table.header))
         lines = str(error).strip().splitlines() or [type(error).__name__]
+        kind = "text" if table.is_text else "Parquet"
         raise TableError(
-            f"{path} must be a {path.suffix.lower()[1:]} file in UTF-8 with as many fields in each "
-            f"row as in its header, got one that cannot be read ({lines[0][:200]}); check its "
-            "separators and quotes, or write it again."
+            f"{table} must be a complete {kind} file, got one that cannot be read "
+            f"({lines[0][:200]}); write it again."
         ) from error

@@ -1,5 +1,6 @@
 """The kinds of models that commands fit: all that differs between networks, trees and stacks."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from .._errors import check_choice
 from ..estimator import boosting_parameters, parameters, stack
 from ..estimator.boosting_regressor import MixtureBoostingRegressor
 from ..estimator.regressor import MDNRegressor
-from ..estimator.schema import RULES, Schema
+from ..estimator.schema import Schema
 
 #: What a command fits or loads.
 Estimator = MDNRegressor | MixtureBoostingRegressor | stack.DensityStack
@@ -27,7 +28,7 @@ class Kind:
         name: Value of the option --model.
         estimator: Class of the estimator.
         check: Refuses parameters that no fit could use.
-        coding: How columns of categories become features.
+        rules: Rules for rows with gaps, the default first.
         options: Parameter of the estimator that each option sets, for options of this kind.
         of_table: Returns the parameters that a table decides.
         resolve: Returns parameters with the values that None stands for, from the parameters and
@@ -42,7 +43,7 @@ class Kind:
     name: str
     estimator: type[Estimator]
     check: Callable[[Mapping[str, Any]], None]
-    coding: str
+    rules: tuple[str, ...]
     options: Mapping[str, str]
     of_table: Callable[[Schema], dict[str, Any]]
     resolve: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]]
@@ -50,11 +51,6 @@ class Kind:
     member: str
     step: str = ""
     best: Callable[[Any], np.ndarray] = lambda estimator: np.empty(0, int)
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """Rules for rows with gaps, the default first."""
-        return RULES[self.coding]
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that options set; None stands for an option that is not given.
@@ -71,6 +67,16 @@ class Kind:
                     f"out, or choose --model {other}."
                 )
         return {self.options[name]: value for name, value in given.items()}
+
+    def in_options(self, text: str) -> str:
+        """Return an error about parameters of the estimator as one about options."""
+        for option, name in self.options.items():
+            text = re.sub(rf"\b{name}=\(([^)]*)\)", rf"--{option} \1", text)
+            text = re.sub(
+                rf"\b{name}=(['\"]?)([^\s'\"]+?)\1(?=[.,;]?(\s|$))", rf"--{option} \2", text
+            )
+            text = re.sub(rf"(?<![-\w]){name}\b", f"--{option}", text)
+        return re.sub(r"\bNone or ", "", text)
 
     def facts(self, estimator: Any) -> dict[str, Any]:
         """Return plain numbers about how the members, or the kinds of a stack, were trained."""
@@ -109,7 +115,7 @@ _NETWORK = Kind(
     name="network",
     estimator=MDNRegressor,
     check=parameters.check,
-    coding="one-hot",
+    rules=("impute", "error", "drop"),
     options={
         **_SHARED,
         "hidden": "hidden_sizes",
@@ -131,7 +137,7 @@ _TREES = Kind(
     name="trees",
     estimator=MixtureBoostingRegressor,
     check=boosting_parameters.check,
-    coding="codes",
+    rules=("keep", "error", "drop"),
     options={
         **_SHARED,
         "family": "family",
@@ -140,7 +146,7 @@ _TREES = Kind(
         "leaves": "num_leaves",
         "leaf-rows": "min_rows_in_leaf",
     },
-    of_table=lambda schema: {"categorical_features": schema.coded},
+    of_table=lambda schema: {},
     resolve=lambda settings, dim, n_rows: settings,
     what="boosted trees",
     member="member",
@@ -152,7 +158,7 @@ _STACK = Kind(
     name="stack",
     estimator=stack.DensityStack,
     check=stack.check,
-    coding="one-hot",
+    rules=("impute", "error", "drop"),
     options={
         "members": "n_members",
         "resolution": "resolution",

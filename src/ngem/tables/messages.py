@@ -1,14 +1,21 @@
 """The text that commands print about tables, fits, trials and scores."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import tune as tuning
 from .kinds import KINDS
+from .notes import unseen_text
 from .scores import calibration_text
 
-_KINDS = {"number": "numeric", "boolean": "true or false", "category": "categorical"}
+_KINDS = {
+    "number": "numeric",
+    "boolean": "true or false",
+    "category": "categorical",
+    "date": "of dates",
+}
 
 #: Words for the settings that a search chooses.
 _SETTINGS = {
@@ -19,37 +26,73 @@ _SETTINGS = {
     "learning_rate": "learning rate",
 }
 
+#: Nats per row from which on a gain is worth a word.
+_GAIN = 0.02
+
 #: Outlier rows that are named.
 _NAMED = 5
 
 
 def table_text(path: Path, facts: dict[str, Any]) -> str:
-    """Return what was read from a table."""
+    """Return what was read from a table, and what was done about columns that need a word."""
     kinds = list(facts["features"].values())
     counts = ", ".join(
         f"{kinds.count(kind)} {word}" for kind, word in _KINDS.items() if kind in kinds
     )
-    taken, dropped = facts["used_rows"] + facts["dropped_rows"], facts["dropped_rows"]
+    dropped, without = facts["dropped_rows"], facts["rows_without_target"]
+    taken = facts["used_rows"] + dropped + without
     sampled = f", {taken:,} of them sampled at random" if taken < facts["rows"] else ""
-    gaps = f", {dropped:,} dropped because of gaps" if dropped else ""
+    gaps = f", {dropped:,} left out because of gaps" if dropped else ""
+    without = f", {without:,} left out for want of a target" if without else ""
     # Trees read each column as it is.
-    inputs = f", {facts['inputs']} network inputs" if facts["kind"] != "trees" else ""
-    rounded = "".join(
-        f"\nNote:     {name} is rounded to steps of {step:.3g}. A density can be very high at "
-        f"single values, so its likelihood has no bound. --resolution {step:.3g} bounds it."
-        for name, step in zip(facts["targets"], facts["steps"], strict=True)
-        if step is not None and facts.get("resolution") is None
-    )
-    supports = "".join(
-        f"\nNote:     {name}: {reason}. Components of the default family reach beyond. --family "
-        f"{family} does not."
-        for name, (family, reason) in _proposals(facts)
-    )
-    return (
-        f"Table:    {path.name}, {facts['rows']:,} rows{sampled}{gaps}\n"
-        f"Features: {len(kinds)} columns ({counts}){inputs}\n"
-        f"Targets:  {', '.join(facts['targets'])}{rounded}{supports}"
-    )
+    inputs = f", {count(facts['inputs'], 'network input')}" if facts["kind"] != "trees" else ""
+    name = "standard input" if str(path) == "-" else path.name
+    lines = [
+        f"Table:    {name}, {count(facts['rows'], 'row')}{sampled}{gaps}{without}",
+        f"Features: {count(len(kinds), 'column')} ({counts}){inputs}",
+        f"Targets:  {', '.join(facts['targets'])}",
+        *(f"Note:     {note}." for note in _notes(facts)),
+    ]
+    return "\n".join(lines)
+
+
+def _notes(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield what was done about the file and its columns, a sentence each."""
+    yield from facts["file_notes"]
+    columns: dict[str, list[str]] = {}
+    for name, note in facts["column_notes"].items():
+        columns.setdefault(note, []).append(name)
+    for note, names in columns.items():
+        yield f"{', '.join(names)}: {note}"
+    if any(note.startswith("left out") for note in columns):
+        yield "to use a column that was left out, name all columns to use in --features"
+    gaps = sorted(facts["gaps"].items(), key=lambda item: -item[1])
+    if gaps:
+        some = ", ".join(f"{name} in {rows:,} rows" for name, rows in gaps[:_NAMED])
+        more = f" and {len(gaps) - _NAMED} other columns" if len(gaps) > _NAMED else ""
+        what = (
+            "they are read as they are"
+            if facts["kind"] == "trees"
+            else "numbers are replaced by their median, and networks see where"
+        )
+        yield f"gaps: {some}{more}; {what}"
+    yield from facts["target_notes"]
+    for name, step in zip(facts["targets"], facts["steps"], strict=True):
+        if step is not None and facts.get("resolution") is None:
+            yield (
+                f"{name} is rounded to steps of {step:.3g}, so a density can be very high at "
+                f"single values and its likelihood has no bound; --resolution {step:.3g} bounds it"
+            )
+    for name, (family, reason) in _proposals(facts):
+        yield (
+            f"{name}: {reason}, and components of the default family reach beyond; --family "
+            f"{family} does not"
+        )
+
+
+def count(number: int, what: str) -> str:
+    """Return a number of things in words: 1 row, 2 rows."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -67,17 +110,17 @@ def training_text(result: dict[str, Any]) -> str:
         return _stack_text(result)
     kept = kind.kept_text(result[f"best_{kind.step}s"])
     if result["judged_by"] == "folds":
-        split = f"{rows:,} rows in {members} folds; each {kind.member} holds one fold out"
+        split = f"{count(rows, 'row')} in {members} folds; each {kind.member} holds one fold out"
         kept = f"{kept}, each the best on its own fold"
     elif result["judged_by"] == "validation":
-        split = f"{rows:,} rows for training, {result['validation_rows']:,} for validation"
+        split = f"{count(rows, 'row')} for training, {result['validation_rows']:,} for validation"
         kept = f"{kept}, the best on the validation rows"
     else:
-        split = f"{rows:,} rows for training, none for validation, because there are too few"
+        split = f"{count(rows, 'row')} for training, none for validation, because there are too few"
         kept = "kept the last epoch" if kind.step == "epoch" else "kept all of them"
     what = "" if kind.what == f"{kind.member}s" else f"{kind.what}, "
     trained = f"{members} {kind.member}s, at most " if members > 1 else ""
-    steps = f"{result[f'{kind.step}s']:,} {kind.step}s in {result['seconds']:.1f} s"
+    steps = f"{count(result[f'{kind.step}s'], kind.step)} in {result['seconds']:.1f} s"
     return f"Split:    {split} (seed {result['seed']})\nTraining: {what}{trained}{steps}; {kept}"
 
 
@@ -85,12 +128,12 @@ def _stack_text(result: dict[str, Any]) -> str:
     """Return what became of each kind of a stack."""
     kinds = result["kinds"]
     width = max(len(kind["name"]) for kind in kinds)
-    count = "1 kind of model" if len(kinds) == 1 else f"{len(kinds)} kinds of models"
+    number = "1 kind of model" if len(kinds) == 1 else f"{len(kinds)} kinds of models"
     lines = [
         _gains_text(result),
         f"Split:    {result['training_rows']:,} rows in {result['members']} folds; each member "
         f"holds one fold out (seed {result['seed']})",
-        f"Training: {count} in {result['seconds']:.1f} s, weighted by held-out rows",
+        f"Training: {number} in {result['seconds']:.1f} s, weighted by held-out rows",
     ]
     for kind in kinds:
         if kind["oof_nll"] is not None:
@@ -106,6 +149,26 @@ def summary_text(result: dict[str, Any]) -> str:
     return "\n".join(_summary_lines(result))
 
 
+def plain_text(result: dict[str, Any]) -> str:
+    """Return what a fit means, in a sentence for each target."""
+    scores = result["scores"]
+    unseen = "rows that it had not seen" if result["judged_by"] != "training" else "its own rows"
+    lines = [
+        f"In words: on {unseen}, {target['coverage']['0.9']:.0%} of {name} lay in the 90% "
+        f"intervals, and predicted means were off by {target['rmse']:.3g} (root mean square)."
+        for name, target in scores["targets"].items()
+    ]
+    gain = result["gain_over_least_squares"]
+    if gain is not None and gain > _GAIN:
+        lines.append(
+            f"          The density at the true value was {math.exp(gain):.2g} times that of a "
+            "straight line with constant noise."
+        )
+    elif gain is not None:
+        lines.append("          A straight line with constant noise predicts about as well.")
+    return "\n".join(lines)
+
+
 def scores_text(scores: dict[str, Any]) -> str:
     """Return the scores of all targets jointly and of each target."""
     return "\n".join(_score_lines(scores))
@@ -115,13 +178,16 @@ def evaluated_text(path: Path, scores: dict[str, Any]) -> str:
     """Return the scores of a model on the rows of a file."""
     dropped = scores["dropped_rows"]
     gaps = f" ({dropped:,} more dropped because of gaps)" if dropped else ""
-    return f"On the {scores['rows']:,} rows of {path.name}{gaps}:\n{scores_text(scores)}"
+    name = "standard input" if str(path) == "-" else path.name
+    return f"On the {count(scores['rows'], 'row')} of {name}{gaps}:\n{scores_text(scores)}"
 
 
-def predicted_text(rows: int, empty: int, out: Path | None) -> str:
+def predicted_text(rows: int, empty: int, unseen: int, out: Path | None) -> str:
     """Return how many rows were predicted, and where the predictions are."""
     gaps = f" ({empty:,} of them empty because of gaps)" if empty else ""
-    return f"Predictions for {rows:,} rows{gaps} written to {out or 'standard output'}"
+    note = f"\nNote:     {unseen_text(unseen)}." if unseen else ""
+    where = out or "standard output"
+    return f"Predictions for {count(rows, 'row')}{gaps} written to {where}{note}"
 
 
 def settings_text(settings: dict[str, Any]) -> str:
@@ -135,15 +201,30 @@ def _setting(value: Any) -> str:
     return f"{first:.2g}" if isinstance(first, float) else str(first)
 
 
+def conformal_text(rows: int, level: float, masses: Sequence[float]) -> str:
+    """Return how intervals were calibrated."""
+    under = ", ".join(f"{mass:.1%}" for mass in masses)
+    return (
+        f"Intervals: calibrated by {count(rows, 'row')}; to hold {level:.0%} of the targets they "
+        f"have probability {under} under the model"
+    )
+
+
 def tuned_text(result: dict[str, Any]) -> str:
     """Return what the scores after a search mean."""
+    if result.get("interrupted"):
+        return (
+            "Interrupted: this is the best trial so far, a single "
+            f"{KINDS[result['kind']].member}. Its rows also chose the settings: scores on new rows "
+            "will be slightly worse."
+        )
     if result["judged_by"] == "folds":
         return (
             f"The trials were single {KINDS[result['kind']].member}s, compared on some of these "
-            "rows. The scores are those of the last fit, and slightly too good: expect slightly "
-            "worse ones on new rows."
+            "rows. These rows chose the settings, so scores on new rows will be slightly worse "
+            "than the scores above."
         )
-    return "These rows also chose the settings: expect slightly worse scores on new rows."
+    return "These rows also chose the settings, so scores on new rows will be slightly worse."
 
 
 def trial_text(
@@ -159,7 +240,7 @@ def trial_text(
 
 def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
     scores, member = result["scores"], KINDS[result["kind"]].member
-    judged = f"{result['judged_by']} rows:"
+    judged = f"{result['judged_by']} row{'' if scores['rows'] == 1 else 's'}:"
     if result["judged_by"] == "folds":
         folds = f"held-out rows of {result['members']} folds"
         judged = f"{folds}, each by a {member} that had not seen it:"

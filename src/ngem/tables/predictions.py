@@ -8,26 +8,34 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import check_choice, check_fraction
+from ..estimator.conformal import conformal_quantile
 from ..estimator.prediction import Model
 
 
 class Wanted(NamedTuple):
-    """What to predict besides the mean.
+    """What to predict besides the mean and the standard deviation.
 
     Attributes:
         levels: Probabilities of the quantiles.
         interval: Probability of an interval or region, or None.
         kind: "equal-tailed", or "hdr" for the smallest region.
         samples: Samples per row.
+        above: Thresholds, for the probability to exceed each.
+        masses: Probabilities under the model that intervals of each target need to hold what they
+            promise, if they are conformal; else None.
     """
 
     levels: Sequence[float]
     interval: float | None
     kind: str
     samples: int
+    above: Sequence[float] = ()
+    masses: Sequence[float] | None = None
 
 
-def read_wanted(quantiles: str, interval: float | None, kind: str, samples: int) -> Wanted:
+def read_wanted(
+    quantiles: str, interval: float | None, kind: str, samples: int, above: str | None = None
+) -> Wanted:
     """Return what the options of the command ask for.
 
     Raises:
@@ -36,7 +44,11 @@ def read_wanted(quantiles: str, interval: float | None, kind: str, samples: int)
     check_choice("--kind", kind, ("equal-tailed", "hdr"))
     if interval is not None:
         check_fraction("--interval", interval)
-    return Wanted(_read_quantiles(quantiles), interval, kind, samples)
+    levels = _read_numbers("--quantiles", quantiles, "0.05,0.5,0.95")
+    if levels:
+        check_fraction("--quantiles", np.array(levels))
+    thresholds = _read_numbers("--above", above or "", "100,200")
+    return Wanted(levels, interval, kind, samples, thresholds)
 
 
 def prediction_columns(
@@ -48,12 +60,17 @@ def prediction_columns(
     """
     # A batch in which every row has gaps has the same columns; predict for one row of zeros.
     model, rows = model.encoded(x if len(x) else np.zeros((1, x.shape[1])))
-    blocks = [(["mean"], model.mean(rows)[:, None])]
+    blocks = [(["mean", "sd"], np.stack([model.mean(rows), model.std(rows)], axis=1))]
     if wanted.levels:
         names = [f"q{level:g}" for level in wanted.levels]
         blocks.append((names, model.quantiles(rows, np.array(wanted.levels))))
+    if wanted.above:
+        shape = (len(rows), len(targets))
+        below = [model.pit(rows, np.full(shape, threshold)) for threshold in wanted.above]
+        names = [f"above{threshold:g}" for threshold in wanted.above]
+        blocks.append((names, 1 - np.stack(below, axis=1)))
     if wanted.interval is not None:
-        blocks.append(_interval(model, rows, wanted.interval, wanted.kind))
+        blocks.append(_interval(model, rows, wanted))
     if wanted.samples:
         names = [f"sample{number + 1}" for number in range(wanted.samples)]
         blocks.append((names, model.sample(rows, wanted.samples, key)))
@@ -91,13 +108,38 @@ def join_pieces(
     return np.stack(joined, axis=-1)[..., :most, :]
 
 
-def _interval(model: Model, x: np.ndarray, level: float, kind: str) -> tuple[list[str], np.ndarray]:
+def conformal_masses(scores: np.ndarray, level: float) -> list[float]:
+    """Return the probabilities under the model at which intervals hold what they promise.
+
+    Args:
+        scores: For each calibration row and target, the probability of the smallest interval that
+            holds the target, (rows, dim).
+        level: The promise.
+    """
+    return [conformal_quantile(column, level) for column in np.asarray(scores, np.float64).T]
+
+
+def central_mass(pit: np.ndarray) -> np.ndarray:
+    """Return the probability of the equal-tailed interval whose end is at the target."""
+    return np.abs(2 * pit - 1)
+
+
+def _interval(model: Model, x: np.ndarray, wanted: Wanted) -> tuple[list[str], np.ndarray]:
     """Return names and values of the ends of each row's region, NaN where it has fewer pieces.
 
     A region has at most as many pieces as one network has components: several networks with a few
     more would make many columns that are nearly always empty.
     """
-    regions = join_pieces(model.interval(x, level, kind), model.network.member_components)
+    kind, level = wanted.kind, wanted.interval
+    assert level is not None, "asked for by the caller"
+    if wanted.masses is None:
+        regions = model.interval(x, level, kind)
+    else:
+        each = [
+            model.interval(x, mass, kind)[:, [target]] for target, mass in enumerate(wanted.masses)
+        ]
+        regions = np.concatenate(each, axis=1)
+    regions = join_pieces(regions, model.network.member_components)
     pieces = regions.shape[2]
     ends = regions.reshape(*regions.shape[:2], 2 * pieces).swapaxes(1, 2)
     numbers = [""] if kind == "equal-tailed" else [f"_{piece + 1}" for piece in range(pieces)]
@@ -105,14 +147,11 @@ def _interval(model: Model, x: np.ndarray, level: float, kind: str) -> tuple[lis
     return [f"{side}{level:g}{number}" for number in numbers for side in sides], ends
 
 
-def _read_quantiles(text: str) -> list[float]:
+def _read_numbers(option: str, text: str, example: str) -> list[float]:
     try:
-        levels = [float(part) for part in text.split(",") if part.strip()]
+        return [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise ValueError(
-            f"--quantiles must be numbers separated by commas, got {text!r}; for example "
-            "--quantiles 0.05,0.5,0.95."
+            f"{option} must be numbers separated by commas, got {text!r}; for example {option} "
+            f"{example}."
         ) from None
-    if levels:
-        check_fraction("--quantiles", np.array(levels))
-    return levels

@@ -1,21 +1,24 @@
 """The table that a model is fitted to, as the options of `ngem fit` and `ngem tune` name it."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._errors import check_choice
+from ..estimator import encoding
 from ..estimator.preprocessing import rounding_step
-from ..estimator.schema import Column, Schema
+from ..estimator.schema import OTHER, Schema
 from ..families import propose_family
 from .columns import describe
-from .encode import Rows
-from .formats import TableError, column_types, split_names
+from .encode import Batch, Rows
+from .formats import column_types, split_names
 from .kinds import Estimator, Kind, get_kind
+from .notes import gap_counts, rare_notes, target_notes
+from .opening import How, TableError, TableFile
 from .read import read
+
+_RARE = f"left out, because none of its categories has {encoding.LEAST_ROWS} rows"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Source:
         validation_fraction: Fraction of the rows that a single member holds out.
         seed: Seed of the sample of rows, of the split and of training.
         model: Kind of the model, which decides how columns become features.
+        how: How a text file is written.
     """
 
     path: Path
@@ -45,6 +49,7 @@ class Source:
     validation_fraction: float = 0.1
     seed: int = 0
     model: str = "network"
+    how: How = field(default_factory=How)
 
     @property
     def kind(self) -> Kind:
@@ -58,40 +63,69 @@ class Source:
             return self.kind.rules[0]
         return check_choice(f"--missing of --model {self.model}", self.missing, self.kind.rules)
 
-    def load(self) -> tuple[Schema, Rows, dict[str, Any]]:
+    def load(self, table: TableFile) -> tuple[Schema, Rows, dict[str, Any]]:
         """Return what the columns hold, the complete rows, and facts about both.
+
+        Args:
+            table: The file, opened.
 
         Raises:
             TableError: If nothing can be learned from the file as it is.
         """
-        columns = list(column_types(self.path))
-        schema, count = describe(
-            self.path,
+        columns = list(column_types(table))
+        found = describe(
+            table,
             split_names(self.target, columns),
             features=split_names(self.features, columns),
             exclude=split_names(self.exclude, columns),
             categorical=split_names(self.categorical, columns),
-            missing=self.rule,
-            coding=self.kind.coding,
         )
-        rows = read(self.path, schema, rows=count, max_rows=self.max_rows, seed=self.seed)
-        if len(rows.x) < 2:
-            raise TableError(f"{self.path} must hold at least two rows to learn from, got one.")
-        schema, rows = _with_known_categories(schema, rows)
-        taken = count if self.max_rows is None else min(count, self.max_rows)
+        schema = Schema(found.features, found.targets, self.rule, decimal=table.decimal or ".")
+        batch, without_target = read(
+            table, schema, rows=found.rows, max_rows=self.max_rows, seed=self.seed
+        )
+        if len(batch.y) < 2:
+            raise TableError(f"{table} must hold at least two rows to learn from, got one.")
+        schema, rare = self._with_values(schema, batch)
+        rows = batch.encoded(schema)
+        taken = found.rows if self.max_rows is None else min(found.rows, self.max_rows)
         facts = {
-            "rows": count,
+            "rows": found.rows,
             "used_rows": len(rows.x),
-            "dropped_rows": taken - len(rows.x),
+            "dropped_rows": taken - len(rows.x) - without_target,
+            "rows_without_target": without_target,
             "features": {column.name: column.kind for column in schema.features},
-            "inputs": schema.n_features,
+            "inputs": len(schema.inputs),
             "targets": list(schema.targets),
             "steps": [rounding_step(column) for column in rows.y.T],
             "proposals": [propose_family(column) for column in rows.y.T],
+            "target_notes": target_notes(schema, rows.y),
+            "file_notes": list(table.notes),
+            "column_notes": {**found.notes, **rare, **rare_notes(schema, rows.x)},
+            "gaps": gap_counts(schema, rows.x),
             "seed": self.seed,
             "kind": self.model,
         }
         return schema, rows, facts
+
+    def _with_values(self, schema: Schema, batch: Batch) -> tuple[Schema, dict[str, str]]:
+        """Return a schema that knows the categories and the dates of the rows that are used.
+
+        Columns in which all categories are rare are left out, with a note.
+        """
+        found = encoding.describe(batch.features, most=self.kind.estimator._most_categories)
+        columns = tuple(
+            values._replace(kind=column.kind, format=column.format)
+            for column, values in zip(schema.features, found, strict=True)
+        )
+        rare = {column.name: _RARE for column in columns if column.labels == (OTHER,)}
+        kept = tuple(column for column in columns if column.name not in rare)
+        if not kept:
+            raise TableError(
+                f"there must be a column to predict from, got {', '.join(rare)}: {_RARE}; group "
+                "its values, or name other columns with --features."
+            )
+        return schema._replace(features=kept), rare
 
     def command(self, estimator: Estimator) -> str:
         """Return the command that fits the same model to the same file."""
@@ -107,32 +141,10 @@ class Source:
             "validation-fraction": self.validation_fraction,
             **chosen,
             "seed": self.seed,
+            **self.how.options(),
         }
         words = ["ngem", "fit", str(self.path)]
         for name, value in options.items():
             text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             words += [] if value is None else [f"--{name}", text]
         return shlex.join(words)
-
-
-def _with_known_categories(schema: Schema, rows: Rows) -> tuple[Schema, Rows]:
-    """Return codes of the categories that these rows have, as an estimator numbers them.
-
-    A file may have more, in rows that were dropped or not sampled. They are unknown to the model.
-    """
-    if schema.coding != "codes":
-        return schema, rows
-    columns, x = list(schema.features), rows.x.copy()
-    for number, column in enumerate(columns):
-        if column.kind == "category":
-            columns[number], x[:, number] = _renumber(column, x[:, number])
-    return schema._replace(features=tuple(columns)), rows._replace(x=x)
-
-
-def _renumber(column: Column, codes: np.ndarray) -> tuple[Column, np.ndarray]:
-    known = ~np.isnan(codes)
-    used, codes[known] = np.unique(codes[known], return_inverse=True)
-    if not len(used):  # a schema lists at least one category of a column
-        return column, codes
-    names = tuple(column.categories[code] for code in used.astype(int))
-    return column._replace(categories=names), codes

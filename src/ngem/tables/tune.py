@@ -27,7 +27,9 @@ class Budget(NamedTuple):
     trials: int | None
 
     def __str__(self) -> str:
-        return f"{self.trials} trials" if self.seconds is None else f"{self.seconds:g} s"
+        if self.seconds is None:
+            return f"{self.trials} trial{'' if self.trials == 1 else 's'}"
+        return f"{self.seconds:g} s"
 
     def progress(self, trial: int, spent: float) -> str:
         """Return how much of the budget a search has used."""
@@ -88,8 +90,8 @@ def search(
     n_components: int,
     seed: int,
     report: Callable[[Trial, Trial], Any],
-) -> tuple[Estimator, list[Trial]]:
-    """Return the best estimator and all trials.
+) -> tuple[Estimator, list[Trial], bool]:
+    """Return the best estimator, all trials, and whether Ctrl-C ended the search.
 
     The first trial has the default settings and always runs to its end. So there is always a
     model, and it is no worse than the defaults on the validation rows. A later trial is stopped as
@@ -113,7 +115,12 @@ def search(
             settings["n_components"] = n_components
         deadline = started + budget.seconds if budget.seconds and best else None
         watch = _Watch(trials, deadline, settings["learning_rate"] if space.by_rate else None)
-        estimator, trial = _run(fit, len(trials) + 1, settings, watch)
+        try:
+            estimator, trial = _run(fit, len(trials) + 1, settings, watch)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            return best[0], trials, True
         trials.append(trial)
         if estimator is not None and (best is None or trial.nll < best[1].nll):
             best = estimator, trial
@@ -123,7 +130,7 @@ def search(
                 "settings; look for columns with a few huge values."
             )
         report(trial, best[1])
-    return best[0], trials
+    return best[0], trials, False
 
 
 class _Stopped(Exception):

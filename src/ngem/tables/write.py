@@ -11,7 +11,23 @@ import polars as pl
 
 from .. import _files
 from .encode import Rows
-from .formats import SEPARATORS, TableError, check_suffix
+from .opening import TableError
+
+#: Separators of the text formats that we write, by suffix.
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+
+_SUFFIXES = (*SEPARATORS, ".parquet", ".pq")
+
+
+def check_output(path: Path) -> str:
+    """Return the suffix of a file that we can write."""
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise TableError(
+            f"--out must be a file with the suffix {', '.join(_SUFFIXES)}, got {path.name!r}; "
+            "choose one of these."
+        )
+    return suffix
 
 
 def with_predictions(rows: Rows, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
@@ -44,7 +60,7 @@ def writing(path: Path | None) -> Iterator[Callable[[pl.DataFrame], None]]:
     if path is None:
         yield _append_text(lambda text: sys.stdout.write(text), ",")
         return
-    suffix = check_suffix(path)
+    suffix = check_output(path)
     with _files.replacing(path) as file:
         if suffix in SEPARATORS:
             # Python writes the bytes, not polars: a full disk is then an OSError.

@@ -27,29 +27,54 @@ Layer = Mapping[str, np.ndarray]
 
 
 class Features(nn.Module):
-    """Imputes missing values, adds their indicators and standardizes, in double precision."""
+    """Imputes missing values, adds their indicators and standardizes, in double precision.
+
+    Args:
+        fill: Value that replaces missing values, for each column.
+        flagged: Columns with an indicator of missing values.
+        location: Subtracted from each column.
+        scale: Divides each column.
+        one_hot: Where codes of categories become columns of 0 and 1: for each column above, the
+            column of x it comes from and the code for which it is 1, NaN if it is the number
+            itself. None if there are no categories.
+    """
 
     fill: Tensor
     flagged: Tensor
     location: Tensor
     scale: Tensor
+    source: Tensor
+    code: Tensor
 
     def __init__(
-        self, fill: np.ndarray, flagged: np.ndarray, location: np.ndarray, scale: np.ndarray
+        self,
+        fill: np.ndarray,
+        flagged: np.ndarray,
+        location: np.ndarray,
+        scale: np.ndarray,
+        one_hot: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("fill", fill), ("location", location), ("scale", scale)):
+        self.has_categories = one_hot is not None
+        source, code = one_hot or (np.arange(len(fill)), np.full(len(fill), np.nan))
+        floats = {"fill": fill, "location": location, "scale": scale, "code": code}
+        for name, value in floats.items():
             self.register_buffer(name, torch.from_numpy(np.array(value, np.float64)))
-        self.register_buffer("flagged", torch.from_numpy(np.array(flagged, np.int64)))
+        for name, value in {"flagged": flagged, "source": source}.items():
+            self.register_buffer(name, torch.from_numpy(np.array(value, np.int64)))
+        self.n_features = int(np.max(source)) + 1
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the inputs of the network, (rows, inputs)."""
-        if x.dim() != 2 or x.shape[1] != len(self.fill):
+        if x.dim() != 2 or x.shape[1] != self.n_features:
             raise ValueError(
-                f"x must have shape (rows, {len(self.fill)}), got {tuple(x.shape)}; for one row "
+                f"x must have shape (rows, {self.n_features}), got {tuple(x.shape)}; for one row "
                 "pass x.unsqueeze(0)."
             )
         x = x.to(self.fill.dtype)
+        if self.has_categories:
+            picked = x.index_select(1, self.source)
+            x = torch.where(self.code.isnan(), picked, (picked == self.code).to(x.dtype))
         missing = x.isnan()
         filled = torch.where(missing, self.fill, x)
         scaled = ((filled - self.location) / self.scale).clamp(-_LIMIT, _LIMIT)

@@ -3,11 +3,15 @@
 import csv
 import os
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .state import Progress
+
+#: Seconds between lines of progress where there is no terminal.
+_PAUSE = 10.0
 
 
 def close(callbacks: Iterable[Any]) -> None:
@@ -17,14 +21,15 @@ def close(callbacks: Iterable[Any]) -> None:
 
 
 class ProgressBar:
-    """Shows epochs, train and validation NLL and the time left, if there is a terminal.
+    """Shows epochs, train and validation NLL and the time left.
 
-    Each member has a line of its own, because several train at a time. The likelihoods are those of
-    the standardized targets.
+    In a terminal each member has a line of its own, because several train at a time. Elsewhere, as
+    in a log file, a line is written every ten seconds. The likelihoods are those of the
+    standardized targets.
 
     Args:
         label: Text of a line, with a place for the member's number.
-        force: Show it without a terminal too.
+        force: Show bars without a terminal too.
     """
 
     def __init__(self, label: str = "network {}, epoch", *, force: bool = False):
@@ -32,9 +37,11 @@ class ProgressBar:
         self._bar: Any = None
         self._tasks: dict[int, Any] = {}
         self._shown = force or sys.stderr.isatty()
+        self._last = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         if not self._shown:
+            self._write_line(progress)
             return
         bar = self._bar = self._bar or _start_bar()
         if progress.member not in self._tasks:
@@ -49,6 +56,21 @@ class ProgressBar:
             completed=progress.epoch,
             train=f"{progress.train_nll:.3f}",
             held_out=f"{progress.validation_nll:.3f}",
+        )
+
+    def _write_line(self, progress: Progress) -> None:
+        """Write where a member is, unless the last line is a few seconds old."""
+        now = time.monotonic()
+        if now - self._last < _PAUSE:
+            return
+        self._last = now
+        label = self._label.format(progress.member + 1)
+        print(
+            f"{label} {progress.epoch:,} of at most {progress.max_epochs:,}, "
+            f"{progress.seconds:.0f} s: train {progress.train_nll:.3f}, validation "
+            f"{progress.validation_nll:.3f} nat",
+            file=sys.stderr,
+            flush=True,
         )
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import plotting
 from ...estimator.schema import Column, Schema
-from ..encode import Rows, category_codes, category_features
+from ..encode import Rows, category_codes
 from ..kinds import Estimator
 from .pictures import Picture, picture
 
@@ -77,7 +77,7 @@ def typical_row(rows: Rows, schema: Schema) -> np.ndarray:
         elif column.kind == "category":
             common = _common_codes(rows, schema, column)
             if len(common):
-                row[inputs] = category_features(common[0], schema, column)
+                row[inputs] = common[0]
     return row
 
 
@@ -90,13 +90,15 @@ def _most_informative_number(
 
 
 def _values(rows: Rows, schema: Schema, column: Column) -> list[_Value]:
-    """Return the values of a column at which the density is drawn."""
+    """Return the values of a column at which the density is drawn; a date has none."""
+    if column.kind == "date":
+        return []
     if column.kind == "category":
         codes = category_codes(rows.x, schema, column)
         return [
             _Value(
-                f"{column.name} = {column.categories[code]}",
-                category_features(code, schema, column),
+                f"{column.name} = {column.labels[code]}",
+                np.array([float(code)]),
                 codes == code,
             )
             for code in _common_codes(rows, schema, column)[: len(_LEVELS)]
@@ -120,7 +122,7 @@ def _values(rows: Rows, schema: Schema, column: Column) -> list[_Value]:
 def _common_codes(rows: Rows, schema: Schema, column: Column) -> list[int]:
     """Return the categories that some row has, the most common first."""
     codes = category_codes(rows.x, schema, column)
-    counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
+    counts = np.bincount(codes[codes >= 0], minlength=len(column.labels))
     common = np.argsort(-counts, kind="stable")
     return common[counts[common] > 0].tolist()
 

@@ -1,7 +1,7 @@
 """A fitted model on one page: a self-contained HTML file for screen, phone and paper."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -75,7 +75,7 @@ def importances(model: Estimator, rows: Rows, schema: Schema) -> dict[str, float
 def _gains(model: Estimator, schema: Schema) -> Picture | None:
     """Return a picture of what trees split for, or None for a model without trees."""
     gains = getattr(model, "feature_importances_", None)
-    return None if gains is None else pictures.gain_bars(gains, schema.inputs)
+    return None if gains is None else pictures.gain_bars(gains, schema.numbers)
 
 
 def _template() -> jinja2.Template:
@@ -185,25 +185,33 @@ def _gain(value: float | None) -> str:
 def _columns(rows: Rows, schema: Schema) -> list[Sequence[str]]:
     """Return a table of the columns: a header, then one line for each feature and target."""
     lines: list[Sequence[str]] = [("column", "smallest", "median", "largest", "missing")]
+    places = schema.places
     for column in schema.features:
         if column.kind == "category":
             codes = category_codes(rows.x, schema, column)
-            counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
-            most = f"{column.categories[int(np.argmax(counts))]} (most common)"
+            counts = np.bincount(codes[codes >= 0], minlength=len(column.labels))
+            most = f"{column.labels[int(np.argmax(counts))]} (most common)"
             count = f"{np.count_nonzero(counts)} categories"
             lines.append((column.name, count, most, "", str(np.sum(codes < 0))))
         else:
-            values = rows.x[:, schema.places[column.name][0]]
-            lines.append((column.name, *_statistics(values)))
+            write = _date if column.kind == "date" else "{:.4g}".format
+            lines.append((column.name, *_statistics(rows.x[:, places[column.name][0]], write)))
     for target, name in enumerate(schema.targets):
         lines.append((f"{name} (target)", *_statistics(rows.y[:, target])))
     return lines
 
 
-def _statistics(values: np.ndarray) -> tuple[str, ...]:
+def _statistics(
+    values: np.ndarray, write: Callable[[float], str] = "{:.4g}".format
+) -> tuple[str, ...]:
     known = values[np.isfinite(values)]
-    texts = [f"{f(known):.4g}" if len(known) else "-" for f in (np.min, np.median, np.max)]
+    texts = [write(f(known)) if len(known) else "-" for f in (np.min, np.median, np.max)]
     return *texts, str(len(values) - len(known))
+
+
+def _date(days: float) -> str:
+    """Return the day so many days after the first of 1970."""
+    return str(np.datetime64(int(days // 1), "D"))
 
 
 def _least_likely(rows: Rows, schema: Schema, scores: RowScores) -> list[Sequence[str]]:
