@@ -43,7 +43,6 @@ def make_rows(family, n=120):
     ("family", "kind"),
     slow_but(
         [(family, kind) for family in TARGETS for kind in KINDS],
-        ("gamma", "trees"),
         ("lognormal", "network"),
         ("logitnormal(0, 100)", "trees"),
     ),
@@ -75,7 +74,7 @@ def test_predictions_keep_to_where_targets_lie(family, kind, tmp_path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("family", slow_but(("gamma", "lognormal", "weibull"), "gamma"))
+@pytest.mark.parametrize("family", slow_but(("gamma", "lognormal", "weibull"), "lognormal"))
 def test_another_unit_of_positive_targets_changes_nothing_else(family):
     x, y = make_rows(family)
     one, other = KINDS["trees"](family).fit(x, y), KINDS["trees"](family).fit(x, 1e6 * y)
@@ -136,7 +135,14 @@ def test_zeros_beside_amounts_are_values_below_the_smallest():
     y = np.where(rng.uniform(size=400) < chance, 0.0, rng.lognormal(1.0, 0.4, size=400))
     least = y[y > 0].min()
     model = MixtureBoostingRegressor(
-        2, family="lognormal", max_rounds=60, num_leaves=4, n_members=1, random_state=0, n_jobs=1
+        2,
+        family="lognormal",
+        max_rounds=60,
+        weight_rate=1.0,
+        num_leaves=4,
+        n_members=1,
+        random_state=0,
+        n_jobs=1,
     )
     model.fit(x, np.where(y > 0, y, -np.inf), upper=np.where(y > 0, y, least))
     ask = np.array([[-1.0], [1.0]])
@@ -150,7 +156,7 @@ def test_a_family_with_options_that_cannot_be_is_no_model_file(tmp_path):
 
     x, y = make_rows("student(4)")
     model = KINDS["trees"]("student(4)").fit(x, y)
-    arrays, header = tree_file.pack(model._to_saved()._replace(categories=model.categories_))
+    arrays, header = tree_file.pack(model._to_saved())
     header["parameters"] = {**header["parameters"], "family": "student(1)"}
     with pytest.raises(FileError, match="a known family"):
         tree_file.unpack(arrays, header)
