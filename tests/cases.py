@@ -9,9 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from scipy import stats
+from scipy import special, stats
 
-from ngem.families import AbstractFamily, DiagonalGaussian, FullGaussian, Laplace, Logistic
+from ngem.families import (
+    AbstractFamily,
+    DiagonalGaussian,
+    FullGaussian,
+    Gamma,
+    Gumbel,
+    Laplace,
+    LogGamma,
+    Logistic,
+    LogitNormal,
+    LogNormal,
+    Student,
+    Weibull,
+)
 from ngem.mixture import Mixture
 
 from . import oracles
@@ -34,19 +47,41 @@ class FamilyCase(NamedTuple):
     """A family with scipy's account of it."""
 
     family: AbstractFamily
-    scipy_logpdf: Callable  # (params as numpy, y) -> number
-    standard: Any  # scipy's distribution of a residual with location 0 and scale 1
-    from_residuals: Callable = lambda p, z: p.mean + p.scale * z  # (params, residuals) -> targets
+    law: Callable  # parameters as numpy -> scipy's distribution of each coordinate
+    standard: Any = None  # scipy's distribution of a residual with location 0 and scale 1
+    logpdf: Callable | None = None  # (parameters, y) -> number, where coordinates depend
+    from_residuals: Callable | None = None  # (parameters, residuals) -> targets, likewise
+    targets: Callable = lambda z: z  # from any numbers to where targets lie
+    moments: tuple = ((1.0, -2.0, 0.5), (0.3, 2.0, 1.0))  # a mean and a variance that it can have
+    n_draws: int = 200_000  # fewer where drawing is slow
     dim: int = 3
+
+    @property
+    def is_on_line(self) -> bool:
+        """Whether targets may be any numbers."""
+        return self.family.base is self.family
+
+    def scipy_logpdf(self, params, y) -> float:
+        """Return scipy's log density of one target."""
+        return self.logpdf(params, y) if self.logpdf else self.law(params).logpdf(y).sum()
 
     def scipy_1d(self, params) -> Any:
         """Return scipy's distribution of a one-dimensional component."""
-        return self.standard(np.ravel(params.mean)[0], np.ravel(params.scale)[0])
+        return self.law(jax.tree.map(lambda leaf: np.ravel(leaf)[0], params))
+
+    def mild_params(self, dim: int, key):
+        """Return parameters of small scales, so that moments of samples converge."""
+        raw = random_raw(self.family, dim, key)
+        return _constrain(self.family, dim, raw.at[dim : 2 * dim].set(-1.2))
 
     def quadrature(self, params, dim: int) -> tuple[np.ndarray, np.ndarray]:
         """Return targets and weights that give expectations under a component."""
-        z, weights = oracles.product_points(self.standard(), dim)
-        return self.from_residuals(jax.tree.map(np.asarray, params), z), weights
+        params = jax.tree.map(np.asarray, params)
+        if self.from_residuals:
+            z, weights = oracles.product_points(self.standard(), dim)
+            return self.from_residuals(params, z), weights
+        laws = [self.law(jax.tree.map(lambda leaf, d=d: leaf[d], params)) for d in range(dim)]
+        return oracles.law_points(laws)
 
     def raw_fisher(self, raw, dim: int) -> np.ndarray:
         """Return E[score score^T] in raw outputs: autodiff, averaged by quadrature."""
@@ -63,31 +98,70 @@ class FamilyCase(NamedTuple):
         return np.asarray(_jacobian(self.family, dim, raw))
 
 
+def _location_scale(family: AbstractFamily, standard: Any) -> FamilyCase:
+    return FamilyCase(family, lambda p: standard(p.mean, p.scale), standard)
+
+
+EULER = np.euler_gamma
+POSITIVE_MOMENTS = ((1.0, 2.0, 0.5), (0.3, 2.0, 0.1))
+SHARE_MOMENTS = ((0.5, 0.3, 0.8), (0.02, 0.03, 0.01))
+
 FAMILIES = {
-    "diag": FamilyCase(
-        DiagonalGaussian(), lambda p, y: stats.norm(p.mean, p.scale).logpdf(y).sum(), stats.norm
-    ),
+    "diag": _location_scale(DiagonalGaussian(), stats.norm),
     "full": FamilyCase(
         FullGaussian(),
-        lambda p, y: stats.multivariate_normal(p.mean, p.scale @ p.scale.T).logpdf(y),
+        lambda p: stats.norm(p.mean, p.scale),
         stats.norm,
+        lambda p, y: stats.multivariate_normal(p.mean, p.scale @ p.scale.T).logpdf(y),
         lambda p, z: p.mean + z @ p.scale.T,
     ),
-    "logistic": FamilyCase(
-        Logistic(),
-        lambda p, y: stats.logistic(p.mean, p.scale).logpdf(y).sum(),
-        stats.logistic,
+    "logistic": _location_scale(Logistic(), stats.logistic),
+    "laplace": _location_scale(Laplace(), stats.laplace),
+    "student": _location_scale(Student(df=5.0), partial(stats.t, 5)),
+    "gumbel": FamilyCase(
+        Gumbel(), lambda p: stats.gumbel_r(p.mean + (1 - EULER) * p.scale, p.scale)
     ),
-    "laplace": FamilyCase(
-        Laplace(), lambda p, y: stats.laplace(p.mean, p.scale).logpdf(y).sum(), stats.laplace
+    "log-gamma": FamilyCase(
+        LogGamma(),
+        lambda p: stats.loggamma(p.scale**-2, p.mean + 2 * np.log(p.scale)),
+        n_draws=10_000,
+    ),
+    "lognormal": FamilyCase(
+        LogNormal(),
+        lambda p: stats.lognorm(p.scale, scale=np.exp(p.mean)),
+        targets=np.exp,
+        moments=POSITIVE_MOMENTS,
+    ),
+    "gamma": FamilyCase(
+        Gamma(),
+        lambda p: stats.gamma(p.scale**-2, scale=np.exp(p.mean) * p.scale**2),
+        targets=np.exp,
+        moments=POSITIVE_MOMENTS,
+        n_draws=10_000,
+    ),
+    "weibull": FamilyCase(
+        Weibull(),
+        lambda p: stats.weibull_min(1 / p.scale, scale=np.exp(p.mean - (1 - EULER) * p.scale)),
+        targets=np.exp,
+        moments=POSITIVE_MOMENTS,
+    ),
+    "logitnormal": FamilyCase(
+        LogitNormal(),
+        lambda p: oracles.LogitNormal(p.mean, p.scale),
+        targets=special.expit,
+        moments=SHARE_MOMENTS,
     ),
 }
 
 
-def families_but_slow(*fast) -> pytest.MarkDecorator:
-    """Return all families, for code that treats them alike: every change runs the fast ones."""
-    marks = {name: [] if name in fast else pytest.mark.slow for name in FAMILIES}
-    cases = [pytest.param(case, marks=marks[name], id=name) for name, case in FAMILIES.items()]
+#: Families with a location and a scale: what stands for all others in code that treats them alike.
+LOCATION_SCALE = {name: case for name, case in FAMILIES.items() if case.standard}
+
+
+def families_but_slow(*fast, among=LOCATION_SCALE) -> pytest.MarkDecorator:
+    """Return families, for code that treats them alike: every change runs the fast ones."""
+    marks = {name: [] if name in fast else pytest.mark.slow for name in among}
+    cases = [pytest.param(case, marks=marks[name], id=name) for name, case in among.items()]
     return pytest.mark.parametrize("case", cases)
 
 

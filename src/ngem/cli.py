@@ -181,7 +181,8 @@ Resolution = Annotated[
     ),
 ]
 Family = Annotated[
-    str | None, typer.Option(help="Components: gaussian (the default), logistic or laplace.")
+    str | None,
+    typer.Option(help="Components: gaussian (the default), gamma, 'student(4)' or another family."),
 ]
 
 # Options that only one kind of model has, each in a panel of the help.

@@ -14,7 +14,7 @@ from ngem.objectives import NGEM, NLL
 
 from ..cases import FAMILIES
 
-INDEPENDENT = [name for name in FAMILIES if name != "full"]
+INDEPENDENT = [name for name, case in FAMILIES.items() if case.standard and name != "full"]
 
 #: Lower and upper ends in units of the scale.
 ENDS = [

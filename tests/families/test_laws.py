@@ -11,14 +11,22 @@ from jax.flatten_util import ravel_pytree
 from scipy import integrate, linalg
 
 from ngem._defaults import COORDINATE_CHOICES
-from ngem.families import DiagonalGaussian, get_family
+from ngem.families import FAMILY_NAMES, DiagonalGaussian, get_family
 
 from .. import oracles
-from ..cases import FAMILIES, random_params, random_raw
+from ..cases import FAMILIES, families_but_slow, random_params, random_raw
 
 KEY = jax.random.key(7)
-ELEMENTWISE = [name for name, case in FAMILIES.items() if case.family.takes_rows]
+ELEMENTWISE = [
+    name for name, case in FAMILIES.items() if case.family.takes_rows and case.is_on_line
+]
 WITH_CRPS = [name for name, case in FAMILIES.items() if case.family.has_crps]
+
+
+#: For families whose targets may be any numbers; others are bounded and widened as these are.
+ON_LINE = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in FAMILIES.items() if case.is_on_line]
+)
 
 
 @pytest.fixture(params=FAMILIES, name="case")
@@ -38,37 +46,46 @@ def test_density_equals_scipys(case):
     log_prob = jax.jit(case.family.log_prob)
     for key in jax.random.split(KEY, 20):
         params = random_params(case.family, case.dim, key)
-        y = np.asarray(jax.random.normal(key, (case.dim,))) * 3
+        y = case.targets(np.asarray(jax.random.normal(key, (case.dim,))) * 3)
         expected = case.scipy_logpdf(as_numpy(params), y)
-        assert log_prob(params, jnp.asarray(y)) == pytest.approx(expected, rel=1e-12)
+        assert log_prob(params, jnp.asarray(y)) == pytest.approx(expected, rel=1e-11)
 
 
 def test_density_integrates_to_one(case):
     params = random_params(case.family, 1, KEY)
     density = jax.jit(lambda y: jnp.exp(case.family.log_prob(params, y[None])))
-    center, width = float(case.family.mean(params)[0]), float(case.family.scales(params)[0])
-    ends = (center - 40 * width, center + 40 * width)
-    total, _ = integrate.quad(lambda y: float(density(jnp.asarray(y))), *ends, points=[center])
-    assert total == pytest.approx(1, abs=1e-8)
+    quantile = jax.jit(case.family.quantile)
+    ends = [float(quantile(params, jnp.array(q))) for q in (1e-10, 0.01, 0.5, 0.99, 1 - 1e-10)]
+    parts = [
+        integrate.quad(lambda y: float(density(jnp.asarray(y))), low, high)[0]
+        for low, high in itertools.pairwise(ends)
+    ]
+    assert sum(parts) == pytest.approx(1, abs=1e-8)
 
 
+@families_but_slow(
+    *("diag", "full", "logistic", "laplace", "student", "gumbel", "lognormal", "gamma"),
+    among=FAMILIES,
+)
 def test_samples_have_the_stated_moments(case):
-    params = random_params(case.family, case.dim, KEY)
-    keys = jax.random.split(KEY, 200_000)
+    params = case.mild_params(case.dim, KEY)
+    keys, root = jax.random.split(KEY, case.n_draws), np.sqrt(case.n_draws)
     draws = np.asarray(jax.jit(jax.vmap(case.family.sample, in_axes=(None, 0)))(params, keys))
     deviation = np.sqrt(np.asarray(case.family.variance(params)))
-    assert np.all(np.abs(draws.mean(0) - case.family.mean(params)) < 5 * deviation / np.sqrt(2e5))
+    assert np.all(np.abs(draws.mean(0) - case.family.mean(params)) < 5 * deviation / root)
     covariance = np.asarray(case.family.covariance(params))
     error = np.abs(np.cov(draws.T) - covariance) / np.outer(deviation, deviation)
-    assert error.max() < 0.02
+    assert error.max() < 9 / root
     np.testing.assert_allclose(np.diag(covariance), case.family.variance(params), rtol=1e-12)
 
 
 def test_parameters_from_moments_have_these_moments(case):
-    mean, variance = jnp.array([1.0, -2.0, 0.5]), jnp.array([0.3, 2.0, 1.0])
+    mean, variance = map(jnp.array, case.moments)
     params = case.family.from_moments(mean, variance)
-    np.testing.assert_allclose(case.family.mean(params), mean, rtol=1e-12)
-    np.testing.assert_allclose(case.family.covariance(params), np.diag(variance), rtol=1e-12)
+    np.testing.assert_allclose(case.family.mean(params), mean, rtol=1e-11)
+    np.testing.assert_allclose(
+        case.family.covariance(params), np.diag(variance), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_fisher_solve_inverts_the_fisher_information(case):
@@ -96,16 +113,17 @@ def test_diagonal_in_raw_outputs_is_that_of_the_fisher_information(case):
     np.testing.assert_allclose(diagonal, expected, rtol=1e-6)
 
 
+@families_but_slow("diag", "full", "logistic", "laplace", "student", among=FAMILIES)
 def test_fisher_information_from_sampled_scores(case):
     """The same information as the second moment of the score, by sampling."""
     raw = random_raw(case.family, 2, KEY)
     sample = jax.jit(jax.vmap(case.family.sample, in_axes=(None, 0)))
-    draws = sample(case.family.constrain(raw, 2), jax.random.split(KEY, 200_000))
+    draws = sample(case.family.constrain(raw, 2), jax.random.split(KEY, case.n_draws))
     scores = np.asarray(case.scores(raw, draws))
     root = np.linalg.inv(np.linalg.cholesky(case.raw_fisher(raw, 2)))
     # In coordinates where F is the identity, so that the tolerance means the same everywhere.
     sampled = root @ (scores.T @ scores / len(scores)) @ root.T
-    np.testing.assert_allclose(sampled, np.eye(len(raw)), atol=0.05)
+    np.testing.assert_allclose(sampled, np.eye(len(raw)), atol=22 / np.sqrt(case.n_draws))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.25, 0.5, 0.75, 1.0])
@@ -193,7 +211,9 @@ def test_the_first_axis_of_every_leaf_is_that_of_targets(case):
 def test_rescaled_parameters_are_those_of_the_rescaled_target(case):
     params = random_params(case.family, case.dim, KEY, (2,))
     location, scale = np.array([1.0, -5.0, 0.0]), np.array([10.0, 0.5, 2.0])
-    y = np.asarray(jax.random.normal(KEY, (2, case.dim)))
+    location = location if case.family.admits_shift else np.zeros(3)
+    scale = scale if case.family.admits_scale else np.ones(3)
+    y = case.targets(np.asarray(jax.random.normal(KEY, (2, case.dim))))
     log_prob = jax.jit(jax.vmap(case.family.log_prob))
     expected = log_prob(params, y) - np.sum(np.log(scale))
     rescale = lambda p: case.family.rescale(p, jnp.asarray(location), jnp.asarray(scale))  # noqa: E731
@@ -203,14 +223,16 @@ def test_rescaled_parameters_are_those_of_the_rescaled_target(case):
         np.testing.assert_allclose(log_prob(moved, location + scale * y), expected, rtol=1e-10)
 
 
+@ON_LINE
 def test_widened_components_have_at_least_the_scale_asked_for(case):
     params = random_params(case.family, case.dim, KEY)
     before, smallest = case.family.scales(params), jnp.array([1e-9, 1e3, 1e-9])
     after = case.family.widen(params, smallest)
     np.testing.assert_allclose(case.family.scales(after), np.maximum(before, smallest))
-    np.testing.assert_array_equal(case.family.mean(after), case.family.mean(params))
+    np.testing.assert_array_equal(after.mean, params.mean)
 
 
+@ON_LINE
 def test_bounded_components_have_bounded_moments(case):
     """Each coordinate by itself; correlations stay."""
     params = random_params(case.family, case.dim, KEY)
@@ -223,7 +245,7 @@ def test_bounded_components_have_bounded_moments(case):
     high = low + np.array([18.0, 1e3, 0.2]) * std  # the first is inside, the last too wide as well
     bounded = jax.jit(case.family.bound)(params, *map(jnp.asarray, (low, high)))
     bounded_mean, bounded_variance, bounded_covariance = map(np.asarray, moments(bounded))
-    np.testing.assert_array_equal(bounded_mean, np.clip(mean, low, high))
+    np.testing.assert_allclose(bounded_mean, np.clip(mean, low, high), rtol=1e-12)
     largest = high - low
     after = np.sqrt(bounded_variance)
     np.testing.assert_allclose(after, np.minimum(std, largest), rtol=1e-12)
@@ -235,15 +257,18 @@ def test_bounded_components_have_bounded_moments(case):
     np.testing.assert_allclose(*correlations, rtol=1e-10, atol=1e-14)
 
 
+@ON_LINE
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_a_bound_changes_not_one_bit_inside(case, dtype):
     params = random_params(case.family, case.dim, KEY, dtype=dtype)
-    reach = 1 + jnp.abs(params.mean) + 9 * jnp.sqrt(case.family.variance(params))
-    for low, high in ((-reach, reach), (params.mean, params.mean + reach)):
+    mean = case.family.mean(params)
+    reach = 1 + jnp.abs(mean) + 9 * jnp.sqrt(case.family.variance(params))
+    for low, high in ((-reach, reach), (mean, mean + reach)):
         bounded = case.family.bound(params, low, high)
         assert all(np.array_equal(a, b) for a, b in zip(bounded, params, strict=True))
 
 
+@ON_LINE
 def test_bounded_components_stay_finite_in_single_precision(case):
     low, high = jnp.array([-1.0, 0.0], jnp.float32), jnp.array([1.0, 3.0], jnp.float32)
     for raw in (200.0, 1e17):  # scales have a ceiling of their own, means and correlations none
@@ -303,14 +328,14 @@ def test_marginal_has_the_marginal_moments(case):
     params = random_params(case.family, case.dim, KEY)
     for dims in ((1,), (2, 0)):
         part = case.family.marginal(params, dims)
-        np.testing.assert_allclose(case.family.mean(part), params.mean[np.array(dims)])
+        np.testing.assert_allclose(case.family.mean(part), case.family.mean(params)[np.array(dims)])
         covariance = np.asarray(case.family.covariance(params))[np.ix_(dims, dims)]
         np.testing.assert_allclose(case.family.covariance(part), covariance, rtol=1e-12)
 
 
 def test_jit_and_vmap_change_nothing(case):
     params = random_params(case.family, case.dim, KEY, (5,))
-    y = jax.random.normal(KEY, (5, case.dim))
+    y = jnp.asarray(case.targets(np.asarray(jax.random.normal(KEY, (5, case.dim)))))
     mapped = jax.jit(jax.vmap(case.family.log_prob))(params, y)
     single = [
         case.family.log_prob(jax.tree.map(lambda leaf, i=i: leaf[i], params), y[i])
@@ -322,7 +347,8 @@ def test_jit_and_vmap_change_nothing(case):
 def test_families_by_name():
     for case in FAMILIES.values():
         family, covariance = case.family.names
-        assert get_family(family, covariance) == case.family
+        if family in FAMILY_NAMES:
+            assert get_family(family, covariance) == case.family
     assert get_family("laplace", scale_floor=0.1).scale_floor == 0.1
     with pytest.raises(ValueError, match=r"family must be one of 'gaussian'.*got 'normal'"):
         get_family("normal")

@@ -422,12 +422,12 @@ def test_logistic_mixtures_have_modes_and_regions():
     np.testing.assert_allclose(np.nansum(np.diff(below), axis=(1, 2)), 0.9, atol=1e-8)
 
 
-def test_logistic_mixtures_have_quantiles_and_no_crps():
+def test_logistic_mixtures_have_quantiles_and_no_mean_distances():
     mixture = random_mixture(Logistic(), KEY, batch=(3,), comp=2, dim=1)
     x = mixture.quantile(0.2)
     np.testing.assert_allclose(logistic_cdf(mixture, np.asarray(x)[:, None]), 0.2, atol=1e-10)
-    with pytest.raises(NotImplementedError, match=r"crps needs a closed form.*mixture\.sample"):
-        mixture.crps(x[:, None])
+    with pytest.raises(NotImplementedError, match=r"E\|Y - Y'\| has no closed form for Logistic"):
+        Logistic().mean_distance(mixture.components, x)
 
 
 def laplace_mixture():

@@ -3,6 +3,10 @@
 import math
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from ngem.families import propose_family
 from ngem.tables import messages
 from ngem.tables.tune import Budget, Trial
 
@@ -14,6 +18,7 @@ FACTS = {
     "inputs": 7,
     "targets": ["y", "z"],
     "steps": [None, None],
+    "proposals": [None, None],
     "rows_without_target": 0,
     "target_notes": [],
     "file_notes": [],
@@ -147,6 +152,30 @@ def test_rounded_targets_are_said_with_what_helps():
     assert "is rounded to steps of 0.25, so" in text
     assert "--resolution 0.25 bounds it" in text
     assert "rounded" not in messages.table_text(Path("table.csv"), {**facts, "resolution": 0.25})
+
+
+def test_positive_targets_are_said_with_the_family_that_keeps_to_them():
+    proposal = propose_family(np.array([0.5, 1.0, 30.0]))
+    facts = {**TREES, "proposals": [proposal] + [None] * (len(TREES["targets"]) - 1)}
+    text = messages.table_text(Path("table.csv"), facts)
+    assert f"Note:     {TREES['targets'][0]}: all values are positive, and components" in text
+    assert "--family lognormal does not." in text
+    assert "Note" not in messages.table_text(Path("table.csv"), {**facts, "family": "gaussian"})
+
+
+@pytest.mark.parametrize(
+    ("y", "family"),
+    [
+        ([0.1, 0.2, 5.0], "lognormal"),
+        ([0.02, 0.5, 0.9], "logitnormal"),
+        ([100.0, 101.0, 99.0], None),  # far from zero a Gaussian is as good
+        ([0.0, 0.2, 5.0], None),
+        ([-1.0, 0.2, 5.0], None),
+    ],
+)
+def test_proposals_follow_from_where_targets_lie(y, family):
+    proposal = propose_family(np.array(y))
+    assert (proposal and proposal.family) == family
 
 
 def test_nothing_about_trees_speaks_of_networks():

@@ -29,6 +29,7 @@ def test_a_source_is_read_in_two_passes(mixed, passes):
         "inputs": len(schema.inputs),
         "targets": ["price"],
         "steps": [None],
+        "proposals": [None],
         "target_notes": [],
         "file_notes": [],
         "column_notes": {},

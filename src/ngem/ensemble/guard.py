@@ -92,6 +92,7 @@ def fit_guard(
     train: Rows,
     held_out: Rows | Int[np.ndarray, " held_out"],
     log_density: Float[np.ndarray, " held_out"],
+    widest: Float[np.ndarray, " dim"] | None = None,
 ) -> GuardFit:
     """Return the guard of networks that were trained on these rows.
 
@@ -101,10 +102,12 @@ def fit_guard(
         held_out: Rows with a log density from a network that has not seen them: numbers of
             training rows, for which the simple densities leave each row out in turn, or others.
         log_density: Log density of these rows under the networks.
+        widest: Standard deviation of the widest density in those of the targets; None for the last
+            of `WIDTHS`.
     """
     train = train.in_double_precision()
     linear, left_out = _fit_linear(train)
-    guard = _make_guard(train, linear, left_out)
+    guard = _make_guard(train, linear, left_out, WIDTHS[-1] if widest is None else widest)
     if isinstance(held_out, Rows):
         given = held_out.y if held_out.ends is None else held_out.ends
         simple = _log_densities(family, guard, held_out.x, given)
@@ -142,7 +145,9 @@ def _mean(values: Float[np.ndarray, " batch"], counts: Float[np.ndarray, " batch
     return float(np.average(values, weights=counts)) if len(values) else float("nan")
 
 
-def _make_guard(train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim"]) -> Guard:
+def _make_guard(
+    train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim"], widest: Any
+) -> Guard:
     """Return the guard with weights still to be learned."""
     y, counts = train.y, train.counts
     center = np.average(y, axis=0, weights=counts)
@@ -156,7 +161,7 @@ def _make_guard(train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim
         "intercept": np.broadcast_to(linear.intercept_, y.shape[1:]),
         "noise": _widened(np.average(left_out**2, axis=0, weights=counts), len(y)),
         "center": center,
-        "widths": np.stack([width**2 * variance for width in WIDTHS]),
+        "widths": np.stack([width**2 * variance for width in (*WIDTHS[:-1], widest)]),
         "low": train.x.min(axis=0),
         "high": train.x.max(axis=0),
         "unit": np.where(np.ptp(train.x, axis=0) > 0, train.x.std(axis=0), 1.0),

@@ -10,10 +10,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..boosting import Boosted, Forest, Rows, boost, marginal_start
+from ..families import AbstractFamily
 from ..training import Progress, side_by_side
 from . import boosting_parameters as parameters
 from .members import member_seed, others
-from .preprocessing import Inputs, Scaling, Table, fit_inputs, fit_scaling
+from .preprocessing import Inputs, Table, fit_inputs
+from .targets import TargetUnits, fit_targets
 from .tree_inputs import TreeInputs
 
 
@@ -24,13 +26,13 @@ class Units(NamedTuple):
         plain: How the columns of numbers become the guard's features.
         columns: These columns.
         fill: What replaces a missing value of each column; NaN where the trees have seen some.
-        targets: Scaling of the targets.
+        targets: How targets become what trees learn.
     """
 
     plain: Inputs
     columns: Int[np.ndarray, " number"]
     fill: Float[np.ndarray, " column"]
-    targets: Scaling
+    targets: TargetUnits
 
     def of_guard(self, table: Table) -> Table:
         """Return rows as the guard reads them, in single precision."""
@@ -46,7 +48,7 @@ class Units(NamedTuple):
         return TreeInputs(forests, self.plain, self.columns, self.fill)
 
 
-def fit_units(seen: Table, coded: Sequence[int]) -> Units:
+def fit_units(family: AbstractFamily, seen: Table, coded: Sequence[int]) -> Units:
     """Return the units of the rows that members see; some columns are codes of categories."""
     every = np.arange(seen.x.shape[1])
     # A table of categories alone has no numbers: the guard reads those of the categories.
@@ -57,7 +59,7 @@ def fit_units(seen: Table, coded: Sequence[int]) -> Units:
     fill[columns] = plain.fill
     fill[columns[plain.flagged]] = np.nan
     fill[list(coded)] = np.nan
-    return Units(plain, columns, fill, fit_scaling(seen.y, seen.weights))
+    return Units(plain, columns, fill, fit_targets(family, seen))
 
 
 class Job(NamedTuple):

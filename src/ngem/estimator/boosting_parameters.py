@@ -7,7 +7,7 @@ import numpy as np
 
 from .._machine import available_cores
 from ..boosting import CURVATURES, Curvature, Outputs, Plan, TreeSettings
-from ..families import get_family
+from ..families import AbstractFamily, get_family
 from .rules import (
     POSITIVE,
     SHARED,
@@ -77,10 +77,14 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain_value(value) for name, value in settings.items() if name not in TRANSIENT}
 
 
+def family(settings: Mapping[str, Any]) -> AbstractFamily:
+    """Return the components' distribution, in the user's units."""
+    return get_family(settings["family"], scale_floor=float(settings["scale_floor"]))
+
+
 def outputs(settings: Mapping[str, Any], dim: int) -> Outputs:
     """Return what the raw outputs stand for."""
-    family = get_family(settings["family"], scale_floor=float(settings["scale_floor"]))
-    return Outputs(int(settings["n_components"]), dim, family)
+    return Outputs(int(settings["n_components"]), dim, family(settings).base)
 
 
 def threads(settings: Mapping[str, Any], n_members: int, n_rows: int) -> int:

@@ -13,7 +13,7 @@ from . import tree_file
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .member_regressor import MemberRegressor, count_rows, histories, judge
-from .prediction import Model
+from .targets import make_model, read_inside
 
 
 class MixtureBoostingRegressor(MemberRegressor):
@@ -29,8 +29,10 @@ class MixtureBoostingRegressor(MemberRegressor):
         n_members (int): Models whose densities are averaged. The rows are divided into as many
             folds, and each member holds out one of them to stop by: all rows train, and every row
             is held out once. They train side by side on all cores.
-        family (str): Distribution of the components: "gaussian"; "logistic" with heavier tails;
-            "laplace" with a sharp peak and heavier tails still. Several target columns are
+        family (str): Distribution of the components, with options in parentheses: "gaussian";
+            "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
+            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
+            targets between two bounds. Several target columns are
             independent within a component.
         curvature (str): "fisher", the weight of a component times its Fisher information; or "em",
             with responsibilities in place of weights, so that a leaf's step of a mean is an M-step.
@@ -181,11 +183,12 @@ class MixtureBoostingRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        table = self._round(table)
+        family = parameters.family(settings)
+        table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
         coded = [] if self.table_ is None else self.table_.coded
-        units = fit_units(seen, coded)
+        units = fit_units(family, seen, coded)
         job = Job(settings, seed, units, coded, table, held_out, watched)
         members = self._train(job)
         outputs = parameters.outputs(settings, table.y.shape[1])
@@ -196,20 +199,22 @@ class MixtureBoostingRegressor(MemberRegressor):
             None if watched is None else units.of_guard(watched),
             [member.log_density for member in members],
             guard=self.guard,
+            widest=units.targets.widest,
         )
         forests = tuple(member.forest for member in members)
         network = boosting.tree_predictor(
             outputs, len(members), units.plain.n_columns, judged.guard
         )
-        model = Model(network, units.inputs(forests), units.targets, self.resolution)
-        n_rows = count_rows(table, sample_weight)
-        self._keep_log_densities(n_rows, model, table, held_out, judged.log_density)
+        targets, n_rows = units.targets, count_rows(table, sample_weight)
+        model = make_model(targets, network, units.inputs(forests), self.resolution)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
+            targets=targets,
             target_ndim=target_ndim,
             best=np.array([member.best_round for member in members]),
-            diagnostics=self._diagnose(model, table, judged, held_out, seen, watched),
+            diagnostics=self._diagnose(model, targets, table, judged, held_out, seen, watched),
             history={
                 "train_nll": histories([member.train_nll for member in members]),
                 "validation_nll": histories([member.validation_nll for member in members]),

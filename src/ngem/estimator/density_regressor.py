@@ -204,7 +204,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def crps(self, X: Any, y: Any) -> np.ndarray:
         """Return the continuous ranked probability score of each row and target column.
 
-        In the units and the shape of the targets; for Gaussian and Laplace components.
+        In the units and the shape of the targets.
         """
         table = self._read_known(X, y)
         return self._like_targets(self.model_.crps(table.x, table.y))

@@ -7,6 +7,7 @@ import numpy as np
 from ..ensemble import GuardFit
 from .prediction import Model
 from .preprocessing import Table
+from .targets import TargetUnits
 
 #: Most rows to evaluate; more would not change the result visibly.
 _ROWS = 20_000
@@ -15,7 +16,7 @@ _ROWS = 20_000
 _DEAD = 1e-3
 
 
-def diagnose(model: Model, train: Table, judged: GuardFit) -> dict[str, Any]:
+def diagnose(model: Model, targets: TargetUnits, train: Table, judged: GuardFit) -> dict[str, Any]:
     """Return the diagnostics of a model as plain numbers.
 
     `effective_components` is exp of the mean entropy of a member's weights on training rows.
@@ -36,7 +37,7 @@ def diagnose(model: Model, train: Table, judged: GuardFit) -> dict[str, Any]:
         "gain_over_linear": _number(judged.networks - judged.linear),
         "target_location": model.targets.location.tolist(),
         "target_scale": model.targets.scale.tolist(),
-        "nll_offset": model.targets.log_volume,
+        "nll_offset": targets.mean_offset(train),
     }
 
 

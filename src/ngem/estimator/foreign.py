@@ -13,8 +13,8 @@ from ..families import DiagonalGaussian
 from ..mixture import Mixture
 from .member_regressor import MemberRegressor, count_rows, judge
 from .members import others, standardized
-from .prediction import Model
-from .preprocessing import OneHot, Scaling, Table, fit_inputs, fit_scaling
+from .preprocessing import OneHot, Scaling, Table, fit_inputs
+from .targets import fit_targets, make_model
 
 #: What an estimator of the user's own must have.
 METHODS = ("fit", "predict_distribution", "get_params")
@@ -121,7 +121,7 @@ class FoldedRegressor(MemberRegressor):
         settings = {**self.get_params(deep=False), "early_stopping": True}
         table, target_ndim = self._read_table(X, y, sample_weight)
         _, held_out, seen = self._hold_out(settings, sample_weight, table, None)
-        targets = fit_scaling(seen.y, seen.weights)
+        targets = fit_targets(DiagonalGaussian(scale_floor=0.0), seen)
         members = tuple(
             self._fit_member(table.take(others(len(table.y), rows)), target_ndim)
             for rows in held_out
@@ -130,23 +130,23 @@ class FoldedRegressor(MemberRegressor):
         family = DiagonalGaussian(scale_floor=0.0)
         outputs = Outputs(first.n_components, first.dim, family)
         network = tree_predictor(outputs, len(members), 0, None)
-        inputs = ForeignInputs(members, targets, family, table.x.shape[1], self._one_hot())
-        model = Model(network, inputs, targets)
+        inputs = ForeignInputs(members, targets.scaling, family, table.x.shape[1], self._one_hot())
+        model = make_model(targets, network, inputs, None)
         densities = [
-            model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.log_volume
+            model.member(index).log_prob(table.x[rows], table.y[rows]) + targets.scaling.log_volume
             for index, rows in enumerate(held_out)
         ]
         plain = fit_inputs(table.x, table.weights, one_hot=self._one_hot())
         rows = standardized(plain, targets, table)
         judged = judge(outputs.family, rows, held_out, None, densities, guard=False)
         n_rows = count_rows(table, sample_weight)
-        self._keep_log_densities(n_rows, model, table, held_out, judged.log_density)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
             target_ndim=target_ndim,
             best=np.zeros(0, int),
-            diagnostics=self._diagnose(model, table, judged, held_out, seen, None),
+            diagnostics=self._diagnose(model, targets, table, judged, held_out, seen, None),
             history={},
         )
 

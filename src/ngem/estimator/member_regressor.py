@@ -3,7 +3,7 @@
 import abc
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -21,6 +21,7 @@ from .observations import round_ends
 from .prediction import Model
 from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
+from .targets import TargetUnits
 
 
 class MemberRegressor(DensityRegressor):
@@ -198,13 +199,18 @@ class MemberRegressor(DensityRegressor):
         return np.unique(rows[surprising]).tolist()
 
     def _keep_log_densities(
-        self, n_rows: int, model: Model, table: Table, held_out: Sequence[np.ndarray], own: Any
+        self,
+        n_rows: int,
+        targets: TargetUnits,
+        table: Table,
+        held_out: Sequence[np.ndarray],
+        own: Any,
     ) -> None:
         """Keep the log density of each held-out row; the mean density of rows held out twice.
 
         Args:
             n_rows: Rows that the user gave.
-            model: The model, whose units the log densities have.
+            targets: How targets become what members learn.
             table: The rows that count.
             held_out: Rows that each member held out, among those that count.
             own: Log density of each held-out row, in units of the networks.
@@ -212,8 +218,8 @@ class MemberRegressor(DensityRegressor):
         places = np.concatenate(held_out)
         log_density = own
         if len(places):
-            ends = None if table.ends is None else table.ends[places]
-            log_density = own - model.log_units(ends)
+            resolution = self.get_params(deep=False)["resolution"]
+            log_density = own - targets.log_units(table.take(places), resolution)
         rows = np.concatenate(self.folds_ or [np.empty(0, int)])
         total = np.full(n_rows, -np.inf)
         if len(rows):
@@ -225,6 +231,7 @@ class MemberRegressor(DensityRegressor):
     def _diagnose(
         self,
         model: Model,
+        targets: TargetUnits,
         table: Table,
         judged: GuardFit,
         held_out: Sequence[np.ndarray],
@@ -234,7 +241,7 @@ class MemberRegressor(DensityRegressor):
         """Return the diagnostics that all estimators have."""
         validation = np.unique(np.concatenate(held_out)) if watched is None else watched.y
         return {
-            **diagnose(model, table, judged),
+            **diagnose(model, targets, table, judged),
             "outlier_rows": self._outliers(judged),
             "training_rows": len(seen.x),
             "validation_rows": len(validation),
@@ -245,6 +252,7 @@ class MemberRegressor(DensityRegressor):
         model: Model,
         *,
         settings: dict,
+        targets: TargetUnits | None = None,
         target_ndim: int,
         best: np.ndarray,
         diagnostics: dict,
@@ -252,6 +260,7 @@ class MemberRegressor(DensityRegressor):
     ) -> Any:
         """Become a fitted estimator."""
         self.model_ = model
+        self._targets = targets
         self._fit_settings = settings
         self.fit_info_ = fit_info(settings["random_state"])
         self.held_out_pit_ = None
@@ -269,6 +278,7 @@ class MemberRegressor(DensityRegressor):
         return Saved(
             settings=self._fit_settings,
             model=self.model_,
+            targets=cast(TargetUnits, self._targets),
             feature_names=None if names is None else [str(name) for name in names],
             target_ndim=self.target_ndim_,
             history=self.history_,
@@ -287,6 +297,7 @@ class MemberRegressor(DensityRegressor):
         self._keep(
             saved.model,
             settings=saved.settings,
+            targets=saved.targets,
             target_ndim=saved.target_ndim,
             best=saved.best_epochs,
             diagnostics=saved.diagnostics,
@@ -341,6 +352,7 @@ def judge(
     densities: Sequence[np.ndarray],
     *,
     guard: bool,
+    widest: np.ndarray | None = None,
 ) -> GuardFit:
     """Return the guard beside the members, and what held-out rows say of all together.
 
@@ -351,6 +363,7 @@ def judge(
         watched: Rows of the user's that stopped all members instead, or None.
         densities: Log density that each member gives to the rows that stopped it.
         guard: Whether the guard is wanted.
+        widest: See `fit_guard`.
     """
     train = _counted(rows)
     if watched is None:
@@ -360,7 +373,7 @@ def judge(
         judged_by = _counted(watched)
         counts = judged_by.counts
         log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
-    judged = fit_guard(family, train, judged_by, log_density)
+    judged = fit_guard(family, train, judged_by, log_density, widest)
     return judged if guard else judged.without_guard(log_density, counts)
 
 

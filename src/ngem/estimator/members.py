@@ -21,7 +21,8 @@ from ..training.checkpoints import (
     program_identity,
 )
 from . import parameters
-from .preprocessing import Inputs, Scaling, Table, split_rows
+from .preprocessing import Inputs, Table, split_rows
+from .targets import TargetUnits
 
 #: From one member to the next, the seed of its start and of its batches grows by this.
 _NEXT_SEED = 1_000_003
@@ -119,7 +120,7 @@ def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
     return training.side_by_side(runs, available_cores())
 
 
-def standardized(inputs: Inputs, targets: Scaling, table: Table) -> Table:
+def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:
     """Return rows as the networks read them, in single precision."""
     weights = None if table.weights is None else np.asarray(table.weights, np.float32)
     ends = None if table.ends is None else targets.forward_ends(table.ends)

@@ -18,7 +18,7 @@ from jaxtyping import Int
 
 from .. import _files
 from .._files import FileError as FileError
-from ..families import FAMILIES
+from ..families import is_known
 from ..nn import MixtureNetwork, Predictor
 from . import parameters
 from .file_parts import (
@@ -47,6 +47,7 @@ from .file_parts import (
 from .prediction import Model
 from .preprocessing import one_hot
 from .schema import Schema
+from .targets import TargetUnits, make_model, own_predictor
 
 KIND, VERSION = "ngem.MDNRegressor", 3
 
@@ -63,6 +64,7 @@ class Saved(NamedTuple):
     Attributes:
         settings: Its parameters.
         model: Network and units.
+        targets: How targets become what the network learns.
         feature_names: Names of the columns, if it was fitted on a table that had them.
         target_ndim: 1 if the targets were a vector, 2 if they were columns.
         history: Train and validation likelihood of each member and epoch.
@@ -75,6 +77,7 @@ class Saved(NamedTuple):
 
     settings: dict[str, Any]
     model: Model
+    targets: TargetUnits
     feature_names: list[str] | None
     target_ndim: int
     history: dict[str, np.ndarray]
@@ -131,7 +134,9 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     inputs = read_inputs(arrays, header["n_features"])
     if table is not None:
         inputs = inputs._replace(one_hot=one_hot(table.sizes))
-    targets = read_scaling(arrays, "targets", header["n_outputs"])
+    units = TargetUnits(
+        parameters.family(settings), read_scaling(arrays, "targets", header["n_outputs"])
+    )
     members = len(header["best_epochs"])
     trained_with = {**settings, "dropout": header["diagnostics"]["dropout"]}
     network = Predictor(
@@ -147,7 +152,8 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     need(within, "best epochs within the history", best_epochs)
     return Saved(
         settings={**settings, "random_state": info.random_state},
-        model=Model(network, inputs, targets, settings["resolution"]),
+        model=make_model(units, network, inputs, settings["resolution"]),
+        targets=units,
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,
@@ -161,8 +167,9 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
 
 def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     model = saved.model
-    named = common_arrays(model.inputs, model.targets, saved)
-    parts = {"network": model.network.members, "guard": model.network.guard}
+    named = common_arrays(model.inputs, saved.targets.scaling, saved)
+    predictor = own_predictor(model)
+    parts = {"network": predictor.members, "guard": predictor.guard}
     return named | {
         name: np.asarray(leaf)
         for prefix, part in parts.items()
@@ -212,7 +219,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
     if saved["covariance"] == parameters.OLD_LOGISTIC:
         saved |= {"family": "logistic", "covariance": "diag"}
     names = saved["family"], saved["covariance"]
-    need(names in {kind.names for kind in FAMILIES.values()}, "a known family", names)
+    need(is_known(*names), "a known family", names)
     tuples = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
     return {**saved, **tuples, **parameters.TRANSIENT}
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..families import COVARIANCE_NAMES, AbstractFamily, get_family
+from ..families import COVARIANCE_NAMES, AbstractFamily, covariances_of, get_family
 from ..nn import ACTIVATIONS, MixtureNetwork, fit_bins, initialize_head, mixture_mlp
 from ..objectives import (
     OBJECTIVES,
@@ -187,7 +187,7 @@ def resolve(
     if has_intervals:
         _check_intervals(settings)
     is_joint = dim > 1 and n_rows >= _JOINT_ROWS and settings["network"] is None
-    is_independent = settings["family"] != "gaussian" or has_intervals
+    is_independent = "full" not in covariances_of(settings["family"]) or has_intervals
     is_full = is_joint and dim <= _FULL_DIM and not is_independent
     chosen = {
         "n_components": _JOINT_COMPONENTS if is_joint else _COMPONENTS,
@@ -226,11 +226,16 @@ def _name_of(value: Any) -> str:
 
 
 def family(settings: Mapping[str, Any]) -> AbstractFamily:
-    """Return the components' distribution."""
+    """Return the components' distribution, in the user's units."""
     floor = float(settings["scale_floor"])
     if settings["covariance"] == OLD_LOGISTIC:
         return get_family("logistic", scale_floor=floor)
     return get_family(settings["family"], settings["covariance"], scale_floor=floor)
+
+
+def named_family(settings: Mapping[str, Any]) -> AbstractFamily:
+    """Return the components' distribution before a covariance is chosen: where targets may lie."""
+    return family({**settings, "covariance": settings["covariance"] or "diag"})
 
 
 def architecture(
@@ -239,7 +244,7 @@ def architecture(
     """Return the network with random weights, in single precision whatever JAX's default is."""
     n_components = int(settings["n_components"])
     if settings["network"] is not None:
-        made = MixtureNetwork(settings["network"], n_components, dim, family(settings))
+        made = MixtureNetwork(settings["network"], n_components, dim, family(settings).base)
     else:
         made = mixture_mlp(
             n_inputs,
@@ -247,7 +252,7 @@ def architecture(
             key=key,
             n_components=n_components,
             hidden_sizes=tuple(map(int, settings["hidden_sizes"])),
-            family=family(settings),
+            family=family(settings).base,
             separate=bool(settings["separate_networks"]),
             n_bins=int(settings["n_bins"] or 0),
             activation=settings["activation"],

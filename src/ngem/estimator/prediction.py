@@ -165,7 +165,9 @@ class Model(Generic[Network, Inputs]):
         """
         if self.resolution is not None and ends is None:
             ends = np.concatenate([y - self.resolution / 2, y + self.resolution / 2], axis=1)
-        known = self.targets.forward(y) if ends is None else self.targets.forward_ends(ends)
+        known = self.targets.forward(y)
+        if ends is not None:
+            known = self.targets.forward_ends(ends, self.network.family.far)
         return self._stream(_log_likelihood, x, known) - self.log_units(ends)
 
     def log_units(self, ends: np.ndarray | None) -> Any:
@@ -192,6 +194,7 @@ class Model(Generic[Network, Inputs]):
             self.targets.forward(y),
             shared=("crps",),
             finish=lambda part: part.astype(float) * self.targets.scale,
+            numbers=1 if self.network.family.has_crps else 2 * _BUDGET // _FEW,
         )
 
     def region_mass(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -238,7 +241,8 @@ class Model(Generic[Network, Inputs]):
         logits, components = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, dtype), (logits, components)
         )
-        return Mixture(logits, components, family)
+        # Families with bounds have the same ones for all columns.
+        return Mixture(logits, components, family.rescaled(float(location[0]), float(scale[0])))
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """Return the weights of all components, (rows, components)."""

@@ -14,10 +14,6 @@ from jaxtyping import Float, Int
 _NOT_NUMBERS = ("<u", ">u", "|s", "str", "utf8", "categor", "enum", "date", "time")
 
 
-#: Where an interval without an end is taken to end, in standard deviations of the targets. Squares
-#: of it, divided by the smallest scales, are finite in single precision.
-_FAR = 1e4
-
 #: Rows for each value of targets that count as rounded, and the smallest step in deviations.
 _REPEATS, _COARSE = 5, 0.01
 
@@ -91,11 +87,11 @@ class Scaling(NamedTuple):
         scaled = np.where(np.isfinite(scaled), scaled, halved)
         return np.clip(scaled, -limit, limit).astype(np.float32)
 
-    def forward_ends(self, ends: Float[np.ndarray, "batch twice"]) -> np.ndarray:
-        """Return ends of intervals in single precision; infinite ones lie far out."""
+    def forward_ends(self, ends: Float[np.ndarray, "batch twice"], far: float) -> np.ndarray:
+        """Return ends of intervals in single precision; infinite ones lie as far out as stated."""
         both = ends.reshape(len(ends), 2, -1)
-        far = np.copysign(_FAR, both)
-        return np.where(np.isinf(both), far, self.forward(both)).reshape(ends.shape).astype("f4")
+        outer = np.copysign(far, both)
+        return np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
 
     def backward(self, values: np.ndarray) -> np.ndarray:
         """Return location + scale * values, in the user's units and in double precision."""

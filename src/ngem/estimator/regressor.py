@@ -10,8 +10,8 @@ from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
-from .prediction import Model
-from .preprocessing import fit_inputs, fit_scaling, no_scaling
+from .preprocessing import fit_inputs
+from .targets import fit_targets, make_model, read_inside
 
 
 class MDNRegressor(MemberRegressor):
@@ -28,8 +28,10 @@ class MDNRegressor(MemberRegressor):
             is held out once. They train side by side on all cores.
         hidden_sizes (sequence of int): Widths of the hidden layers.
         activation (str): "gelu", "relu", "silu" or "tanh".
-        family (str): Distribution of the components: "gaussian"; "logistic" with heavier tails;
-            "laplace" with a sharp peak and heavier tails still.
+        family (str): Distribution of the components, with options in parentheses: "gaussian";
+            "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
+            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
+            targets between two bounds.
         covariance (str or None): "diag", or "full" for targets that are correlated within a
             Gaussian component. None is "full" for 2 to 16 targets of at least 1,000 rows with
             Gaussian components, else "diag".
@@ -221,38 +223,38 @@ class MDNRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        table = self._round(table)
+        table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
         inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
-        targets = no_scaling(table.y.shape[1])
-        if self.scale_targets:
-            targets = fit_scaling(seen.y, seen.weights)
+        targets = fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
         members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
         judged = judge(
-            parameters.family(settings),
+            targets.family.base,
             rows,
             held_out,
             other,
             [member.log_density for member in members],
             guard=self.guard,
+            widest=targets.widest,
         )
         network = average([member.result.network for member in members], judged.guard)
-        model = Model(network, inputs, targets, self.resolution)
+        model = make_model(targets, network, inputs, self.resolution)
         n_rows = count_rows(table, sample_weight)
-        self._keep_log_densities(n_rows, model, table, held_out, judged.log_density)
+        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
+            targets=targets,
             target_ndim=target_ndim,
             best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
-                **self._diagnose(model, table, judged, held_out, seen, watched),
+                **self._diagnose(model, targets, table, judged, held_out, seen, watched),
                 "dropout": members[0].dropout,
                 "skipped_steps": sum(member.result.skipped for member in members),
             },

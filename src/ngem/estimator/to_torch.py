@@ -30,13 +30,13 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
             "MDNRegressor, or a DensityStack of kinds of networks: DensityStack(['network', "
             "'network with bins'])."
         )
-    members, guard = model.network.members, model.network.guard
-    family, covariance = members.family.names
+    family, covariance = model.network.family.names
     if family != "gaussian":
         raise ValueError(
             f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
             "family='gaussian'."
         )
+    members, guard = model.network.members, model.network.guard
     return torch.MixtureDensityNetwork(
         _features(model.inputs),
         _body(members.body),

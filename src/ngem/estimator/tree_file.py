@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _files
 from ..boosting import DTYPES, Forest, Trees, own_guard, parse_trees, tree_predictor
+from ..families import is_known
 from . import boosting_parameters as parameters
 from .file_parts import (
     COMMON_DIAGNOSTICS,
@@ -31,7 +32,7 @@ from .file_parts import (
     take_pit,
 )
 from .model_file import Saved
-from .prediction import Model
+from .targets import TargetUnits, make_model, own_predictor
 from .tree_inputs import TreeInputs
 
 KIND, VERSION = "ngem.MixtureBoostingRegressor", 1
@@ -81,7 +82,7 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
     columns = _read_columns(arrays, n_features)
     plain = read_inputs(arrays, len(columns))
     fill = take(arrays, "fill", (n_features,), np.float64, finite=False)
-    targets = read_scaling(arrays, "targets", dim)
+    targets = TargetUnits(parameters.family(settings), read_scaling(arrays, "targets", dim))
     guard = read_guard(arrays, settings["guard"], plain.n_columns, dim)
     history = read_history(arrays, len(header["best_rounds"]))
     forests = tuple(
@@ -96,12 +97,10 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
     predictor = tree_predictor(outputs, len(forests), plain.n_columns, guard)
     return Saved(
         settings={**settings, "random_state": info.random_state},
-        model=Model(
-            predictor,
-            TreeInputs(forests, plain, columns, fill),
-            targets,
-            settings["resolution"],
+        model=make_model(
+            targets, predictor, TreeInputs(forests, plain, columns, fill), settings["resolution"]
         ),
+        targets=targets,
         feature_names=header["feature_names"],
         target_ndim=header["target_ndim"],
         history=history,
@@ -115,9 +114,9 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
 
 def _arrays(saved: Saved) -> dict[str, np.ndarray]:
     inputs = saved.model.inputs
-    guard = own_guard(saved.model.network, inputs.plain.n_columns)
+    guard = own_guard(own_predictor(saved.model), inputs.plain.n_columns)
     arrays = {
-        **common_arrays(inputs.plain, saved.model.targets, saved),
+        **common_arrays(inputs.plain, saved.targets.scaling, saved),
         **{name: np.asarray(leaf) for name, leaf in leaves("guard", guard)},
         "columns": inputs.columns.astype(np.int64),
         "fill": inputs.fill,
@@ -133,6 +132,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
     saved = read_parameters(
         header, _HEADER, parameters.RULES, parameters.TRANSIENT, added={"resolution": None}
     )
+    need(is_known(saved["family"], "diag"), "a known family", saved["family"])
     return {**saved, **parameters.TRANSIENT}
 
 

@@ -7,16 +7,31 @@ from .base import AbstractFamily
 from .conditions import Condition, gather_conditions
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian, MeanCholesky
+from .gamma import Gamma, LogGamma
+from .gumbel import Gumbel
+from .independent import LocationScale
 from .laplace import Laplace
-from .location_scale import AbstractLocationScale, LocationScale
+from .location_scale import AbstractLocationScale
 from .logistic import Logistic
+from .logitnormal import LogitNormal
+from .lognormal import LogNormal
+from .names import parse_name, read_options
 from .powers import power_of
+from .propose import Proposal, propose_family
+from .student import Student
+from .weibull import Weibull
 
 FAMILIES: dict[str, type[AbstractFamily]] = {
     "diag": DiagonalGaussian,
     "full": FullGaussian,
     "logistic": Logistic,
     "laplace": Laplace,
+    "student": Student,
+    "gumbel": Gumbel,
+    "lognormal": LogNormal,
+    "gamma": Gamma,
+    "weibull": Weibull,
+    "logitnormal": LogitNormal,
 }
 
 #: What users choose from: names of distributions, and of covariance structures.
@@ -28,13 +43,33 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
     """Return a family from the name of its distribution and of its covariance structure.
 
     Args:
-        family: One of `FAMILY_NAMES`.
+        family: One of `FAMILY_NAMES`, with options in parentheses if it has some: "student(4)" or
+            "student(df=4)".
         covariance: One of `COVARIANCE_NAMES`.
         settings: Passed on, for example `scale_floor`.
+
+    >>> get_family("student(4)").df
+    4.0
     """
-    check_choice("family", family, FAMILY_NAMES)
-    kinds = {kind.names[1]: kind for kind in FAMILIES.values() if kind.names[0] == family}
-    return kinds[check_choice(f"covariance of family {family!r}", covariance, kinds)](**settings)
+    name, values = parse_name(family)
+    check_choice("family", name, FAMILY_NAMES)
+    kinds = {kind.names[1]: kind for kind in FAMILIES.values() if kind.names[0] == name}
+    kind = kinds[check_choice(f"covariance of family {name!r}", covariance, kinds)]
+    return kind(**read_options(name, kind.options, values), **settings)
+
+
+def covariances_of(family: str) -> tuple[str, ...]:
+    """Return the covariance structures that a family has."""
+    name, _ = parse_name(family)
+    return tuple(kind.names[1] for kind in FAMILIES.values() if kind.names[0] == name)
+
+
+def is_known(family: str, covariance: str) -> bool:
+    """Return whether there is such a family, with options that it can have."""
+    try:
+        return bool(get_family(family, covariance))
+    except ValueError:
+        return False
 
 
 __all__ = [
@@ -46,11 +81,23 @@ __all__ = [
     "Condition",
     "DiagonalGaussian",
     "FullGaussian",
+    "Gamma",
+    "Gumbel",
     "Laplace",
     "LocationScale",
+    "LogGamma",
+    "LogNormal",
     "Logistic",
+    "LogitNormal",
     "MeanCholesky",
+    "Proposal",
+    "Student",
+    "Weibull",
+    "covariances_of",
     "gather_conditions",
     "get_family",
+    "is_known",
+    "parse_name",
     "power_of",
+    "propose_family",
 ]

@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import _defaults
 from .._types import Params, Power
 from .conditions import gather_conditions
+from .links import AbstractLink, Line
 
 # Far outside the data a network extrapolates without limit. The square of exp(40) is still finite
 # in single precision, so a prediction there is wide rather than NaN.
@@ -37,13 +39,60 @@ class AbstractFamily(abc.ABC):
     Attributes:
         names: How users ask for the family: `family` and `covariance` of an estimator.
         has_crps: Whether `mean_distance` and `mean_distance_between` have closed forms.
+        options: Names of its settings that users may give after its name, in their order.
+        admits_shift: Whether targets with another zero have the same distribution.
+        admits_scale: Whether targets with another unit have the same distribution.
         scale_floor: Added by `constrain`, the smallest scale that a network can express.
     """
 
     names: ClassVar[tuple[str, str]]
     has_crps: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ()
+    admits_shift: ClassVar[bool] = True
+    admits_scale: ClassVar[bool] = True
 
     scale_floor: float = _defaults.SCALE_FLOOR
+
+    # Where targets lie.
+
+    @property
+    def link(self) -> AbstractLink:
+        """From targets to the real line, where networks learn their distribution, `base`."""
+        return Line()
+
+    @property
+    def base(self) -> "AbstractFamily":
+        """The family of link(Y), with the same parameters."""
+        return self
+
+    @property
+    def standard(self) -> "AbstractFamily":
+        """The family in units of its own: with bounds of 0 and 1, if it has some."""
+        return self
+
+    @property
+    def far(self) -> float:
+        """Where an interval without an end may be taken to end, in units of the targets.
+
+        Squares of it, divided by the smallest scales, are finite in single precision.
+        """
+        return 1e4
+
+    def check_targets(self, y: np.ndarray, name: str = "y") -> None:
+        """Refuse targets, (rows, dim), to which this family gives no probability."""
+        low, high = self.link.ends
+        outside = ~((y > low) & (y < high)) if np.isfinite([low, high]).any() else np.isnan(y)
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            where = f"above {low:g}" if np.isinf(high) else f"between {low:g} and {high:g}"
+            raise ValueError(
+                f"{name} must be {where} for family={self.names[0]!r}, got {y[row, column]:g} in "
+                f"row {row}; {self._try_instead}."
+            )
+
+    @property
+    def _try_instead(self) -> str:
+        return "try family='gaussian', which takes all numbers"
 
     @property
     def takes_rows(self) -> bool:
@@ -153,12 +202,27 @@ class AbstractFamily(abc.ABC):
     def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
         """Return the parameters of the same family for some of the coordinates."""
 
+    def condition(self, params: Params, dims: tuple[int, ...], y: Float[Array, " given"]) -> Params:
+        """Return the parameters of the other coordinates, given the values of some.
+
+        The default is for independent coordinates: the others are what they were.
+        """
+        del y
+        dim = jax.tree.leaves(params)[0].shape[0]
+        return self.marginal(params, tuple(d for d in range(dim) if d not in dims))
+
     @abc.abstractmethod
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
-        """Return the parameters of `location + scale * Y`.
+        """Return the parameters of `location + scale * Y`, in the family `rescaled`.
 
-        NumPy and JAX arrays alike; those of NumPy may have more leading axes.
+        NumPy and JAX arrays alike; those of NumPy may have more leading axes. Location and scale
+        are 0 and 1 where the family admits no other ones.
         """
+
+    def rescaled(self, location: float, scale: float) -> "AbstractFamily":
+        """Return the family of `location + scale * Y`; another one if there are bounds."""
+        del location, scale
+        return self
 
     # One dimension.
 
@@ -169,6 +233,15 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def quantile(self, params: Params, q: Float[Array, ""]) -> Float[Array, ""]:
         """Return the inverse of `cdf`."""
+
+    def landmarks(self, params: Params, at: Float[Array, " points"]) -> Float[Array, " points"]:
+        """Return ascending points between which the density of one coordinate bends little.
+
+        Args:
+            params: A one-dimensional component.
+            at: Ascending points in units of standard deviations from the mean.
+        """
+        return self.mean(params) + jnp.sqrt(self.variance(params)) * at
 
     def mean_distance(self, params: Params, y: Float[Array, ""]) -> Float[Array, ""]:
         """Return E|Y - y| of a one-dimensional component."""
@@ -181,8 +254,8 @@ class AbstractFamily(abc.ABC):
     @property
     def _no_crps(self) -> str:
         return (
-            f"crps needs a closed form for E|Y - Y'|, which {type(self).__name__} does not have; "
-            "use Gaussian or Laplace components, or estimate it from mixture.sample(key, (n,))."
+            f"E|Y - Y'| has no closed form for {type(self).__name__}; mixture.crps integrates "
+            "instead."
         )
 
     # Incomplete observations.

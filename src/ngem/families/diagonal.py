@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .location_scale import AbstractLocationScale, LocationScale
+from .independent import LocationScale
+from .location_scale import AbstractLocationScale
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 

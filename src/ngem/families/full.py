@@ -110,6 +110,20 @@ class FullGaussian(AbstractFamily):
             factor = jnp.linalg.cholesky(rows @ rows.T)
         return MeanCholesky(params.mean[jnp.array(dims)], factor)
 
+    def condition(
+        self, params: MeanCholesky, dims: tuple[int, ...], y: Float[Array, " given"]
+    ) -> MeanCholesky:
+        """Return the Gaussian of the other coordinates.
+
+        With the given coordinates first, the factor is [[A, 0], [B, C]]. The mean moves by
+        B A^-1 (y - mean), and C is the factor that is left.
+        """
+        count, dim = len(dims), params.mean.shape[0]
+        order = (*dims, *(d for d in range(dim) if d not in dims))
+        mean, factor = self.marginal(params, order)
+        z = _forward_substitution(factor[:count, :count], y - mean[:count])
+        return MeanCholesky(mean[count:] + factor[count:, :count] @ z, factor[count:, count:])
+
     def rescale(self, params: MeanCholesky, location: Any, scale: Any) -> MeanCholesky:
         # The rows of the factor belong to the columns of y.
         return MeanCholesky(location + scale * params.mean, scale[..., None] * params.scale)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .location_scale import AbstractLocationScale, LocationScale
+from .independent import LocationScale
+from .location_scale import AbstractLocationScale
 
 # Scales closer than this ratio: their divided difference would lose too many digits.
 _CLOSE = 0.1

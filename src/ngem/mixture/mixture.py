@@ -230,6 +230,39 @@ class Mixture(eqx.Module):
         components = self._per_component(lambda params: self.family.marginal(params, picked))
         return Mixture(self.logits, components, self.family)
 
+    def condition_on(self, dims: int | Sequence[int], y: Any) -> "Mixture":
+        """Return the mixture of the other target columns, given the values of some.
+
+        Exact: each component becomes its own conditional distribution, and its weight is the
+        posterior probability of the component given these values.
+
+        Args:
+            dims: Columns that are given.
+            y: Their values, `(*batch_shape, columns)`; a single column may lack its last axis.
+
+        >>> factor = jnp.array([[[1.0, 0.0], [0.8, 0.6]]])
+        >>> mixture = gaussian_mixture(jnp.zeros(1), jnp.zeros((1, 2)), factor)
+        >>> float(mixture.condition_on(0, jnp.array([2.0])).mean()[0])
+        1.6
+        """
+        known = self.marginal(dims)
+        picked = (dims,) if isinstance(dims, int) else tuple(dims)
+        picked = tuple(index % self.dim for index in picked)
+        if len(set(picked)) != len(picked) or len(picked) >= self.dim:
+            raise ValueError(
+                f"dims must be different columns, fewer than all {self.dim}, got {picked}; one "
+                "column at least must be left to predict."
+            )
+        y = known._read(y)
+        if y.shape[:-1] != self.batch_shape:
+            raise ValueError(
+                f"y must have one value for each row, shape {(*self.batch_shape, len(picked))}, "
+                f"got {y.shape}; repeat the mixture's rows to condition on several values."
+            )
+        one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
+        components = map_rows(one, self.batch_shape)(self.components, y)
+        return Mixture(known._log_joint(y)[1], components, self.family)
+
     def cdf(self, y: Any) -> Float[Array, "*rows"]:
         """Return P(Y <= y) of a one-dimensional mixture."""
         checks.check_one_dimensional("cdf", self.dim)
@@ -284,10 +317,19 @@ class Mixture(eqx.Module):
     def crps(self, y: Any) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
-        In closed form, for Gaussian and Laplace components.
+        In closed form for Gaussian and Laplace components, else by quadrature.
         """
         checks.check_one_dimensional("crps", self.dim)
-        return self._each_row(Mixture._crps, self._read(y))
+        if self.family.has_crps:
+            return self._each_row(Mixture._crps, self._read(y))
+        return self._each_row(Mixture._crps_by_quadrature, self._read(y), size=_GRID_BLOCK)
+
+    @eqx.filter_jit
+    def _crps_by_quadrature(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        rows = y.shape[:-1]
+        flat: Mixture = broadcast_rows(self, self.batch_shape, rows)._flat()
+        score = univariate.crps(flat._cdf(), flat._shape()["grid"], y.reshape(-1))
+        return score.reshape(rows)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -449,9 +491,8 @@ class Mixture(eqx.Module):
 
     def _shape(self) -> dict[str, Any]:
         """Return the log density of all rows and a grid that resolves its bends."""
-        location = self.component_mean()
-        deviation = jnp.sqrt(self.component_variance())
-        grid = location + deviation * jnp.array(_BENDS, location.dtype)[None, None]
+        bends = jnp.array(sorted(_BENDS), self.logits.dtype)
+        grid = self._per_component(lambda params: self.family.landmarks(params, bends))
         # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
         log_density = lambda x: self._log_density(x)  # noqa: E731
         return {"log_prob": log_density, "grid": sort_rows(grid.reshape(len(grid), -1)).T}

@@ -7,6 +7,7 @@ for each density.
 from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -30,6 +31,10 @@ Quick: TypeAlias = tuple[Float[Array, "..."], Bool[Array, "..."]]
 
 # Rounding units that a log density and a sum of probabilities may be wrong by.
 _ROUNDING = 16
+
+# Nodes and weights of Gauss and Legendre on (0, 1).
+_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_NODES = (0.5 * (_POINTS + 1), 0.5 * _WEIGHTS)
 
 # Halvings of the range of log thresholds for a first guess.
 _GUESSES = 18
@@ -63,6 +68,33 @@ def quantile(
     x = _root(lambda x: cdf(x) - level, lower, upper, inside, atol=spacing)
     outside = jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, jnp.nan))
     return jnp.where(inside, x, outside.astype(x.dtype))
+
+
+def crps(
+    cdf: Elementwise, grid: Float[Array, "grid *rows"], y: Float[Array, "*rows"]
+) -> Float[Array, "*rows"]:
+    """Return the continuous ranked probability score, by quadrature.
+
+    The integral of F(x)^2 below y and of (1 - F(x))^2 above it. Each cell between two points of the
+    grid, one of which is y, has a few nodes of Gauss and Legendre.
+
+    Args:
+        cdf: Distribution function of each element.
+        grid: Ascending points, dense where the density can bend, with negligible probability beyond
+            both ends.
+        y: Where the target is.
+    """
+    x = jnp.sort(jnp.concatenate([lax.stop_gradient(grid), y[None]]), axis=0)
+    low, width = x[:-1], jnp.diff(x, axis=0)
+
+    def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
+        at = low + node[0] * width
+        below = cdf(at)
+        square = jnp.where(at < y[None], below, 1 - below) ** 2
+        return total + node[1] * jnp.sum(width * square, axis=0), None
+
+    nodes, weights = (jnp.asarray(part, y.dtype) for part in _NODES)
+    return lax.scan(add, jnp.zeros_like(y), (nodes, weights))[0]
 
 
 def critical_points(

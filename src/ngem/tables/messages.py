@@ -83,11 +83,24 @@ def _notes(facts: dict[str, Any]) -> Iterator[str]:
                 f"{name} is rounded to steps of {step:.3g}, so a density can be very high at "
                 f"single values and its likelihood has no bound; --resolution {step:.3g} bounds it"
             )
+    for name, (family, reason) in _proposals(facts):
+        yield (
+            f"{name}: {reason}, and components of the default family reach beyond; --family "
+            f"{family} does not"
+        )
 
 
 def count(number: int, what: str) -> str:
     """Return a number of things in words: 1 row, 2 rows."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the targets to which another family is proposed, unless the user has chosen one."""
+    if facts.get("family") is not None or "family" not in KINDS[facts["kind"]].options:
+        return []
+    pairs = zip(facts["targets"], facts["proposals"], strict=True)
+    return [(name, proposal) for name, proposal in pairs if proposal is not None]
 
 
 def training_text(result: dict[str, Any]) -> str:

@@ -27,8 +27,7 @@ class RowScores(NamedTuple):
 
     Attributes:
         nll: Negative log density of all targets jointly, (rows,).
-        crps: Continuous ranked probability score of each target, (rows, dim); NaN for families
-            without a closed form.
+        crps: Continuous ranked probability score of each target, (rows, dim).
         error: Predicted mean minus target, (rows, dim).
         pit: Predicted probability of a value below the target, (rows, dim); uniform if calibrated.
     """
@@ -42,9 +41,7 @@ class RowScores(NamedTuple):
 def score_rows(model: Model, x: np.ndarray, y: np.ndarray) -> RowScores:
     """Return the scores of some rows."""
     model, x = model.encoded(x)
-    has_crps = model.network.family.has_crps
-    crps = model.crps(x, y) if has_crps else np.full(y.shape, np.nan)
-    return RowScores(-model.log_prob(x, y), crps, model.mean(x) - y, model.pit(x, y))
+    return RowScores(-model.log_prob(x, y), model.crps(x, y), model.mean(x) - y, model.pit(x, y))
 
 
 def join(parts: Sequence[RowScores]) -> RowScores:

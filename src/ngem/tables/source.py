@@ -9,6 +9,7 @@ from .._errors import check_choice
 from ..estimator import encoding
 from ..estimator.preprocessing import rounding_step
 from ..estimator.schema import OTHER, Schema
+from ..families import propose_family
 from .columns import describe
 from .encode import Batch, Rows
 from .formats import column_types, split_names
@@ -97,6 +98,7 @@ class Source:
             "inputs": len(schema.inputs),
             "targets": list(schema.targets),
             "steps": [rounding_step(column) for column in rows.y.T],
+            "proposals": [propose_family(column) for column in rows.y.T],
             "target_notes": target_notes(schema, rows.y),
             "file_notes": list(table.notes),
             "column_notes": {**found.notes, **rare, **rare_notes(schema, rows.x)},

@@ -1,0 +1,141 @@
+"""Families of targets that a link maps to the real line, where another family describes them."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._types import Params, Power
+from .base import AbstractFamily
+from .links import AbstractLink
+
+#: Where z is cut off: exp of it is finite in single precision, and so is its square root's inverse.
+_LARGEST = 80.0
+
+#: Where intervals without an end are taken to end: no logarithm of a double is as large.
+_FAR = 1e4
+
+
+@dataclass(frozen=True)
+class AbstractTransformed(AbstractFamily):
+    """Y with link(Y) of a family `base` on the real line, whose parameters are those of Y.
+
+    The Fisher information, the map from raw outputs and fractional powers are those of the base: a
+    one-to-one map of the target does not change them. Networks learn link(Y), in units of its own.
+    """
+
+    @property
+    @abc.abstractmethod
+    def base(self) -> AbstractFamily:
+        """The family of link(Y)."""
+
+    @property
+    @abc.abstractmethod
+    def link(self) -> AbstractLink:
+        """From targets to the real line."""
+
+    @property
+    def far(self) -> float:
+        return 1e30  # its logarithm is far as well
+
+    @property
+    def takes_rows(self) -> bool:
+        return self.base.takes_rows
+
+    def num_raw(self, dim: int) -> int:
+        return self.base.num_raw(dim)
+
+    def constrain(self, raw: Float[Array, "raw *rows"], dim: int) -> Params:
+        return self.base.constrain(raw, dim)
+
+    def unconstrain(self, params: Params) -> Float[Array, " raw"]:
+        return self.base.unconstrain(params)
+
+    def fisher_solve(
+        self, params: Params, grad: Params, power: Power, coordinates: str = "scale"
+    ) -> Params:
+        return self.base.fisher_solve(params, grad, power, coordinates)
+
+    def fisher_solve_each(
+        self, params: Params, grad: Params, power: Power, coordinates: str
+    ) -> Params:
+        return self.base.fisher_solve_each(params, grad, power, coordinates)
+
+    def raw_fisher_diagonal(self, params: Params) -> Float[Array, "raw *rows"]:
+        return self.base.raw_fisher_diagonal(params)
+
+    def log_prob(self, params: Params, y: Float[Array, "dim *rows"]) -> Float[Array, "*rows"]:
+        low, high = self.link.ends
+        inside = (y > low) & (y < high)
+        # Outside, any point inside will do whose gradient is finite.
+        at = jnp.where(inside, y, self._middle(y.dtype))
+        density = self.base.log_prob(params, self.link.forward(at))
+        log_slope = jnp.sum(self.link.log_slope(at), axis=0)
+        return jnp.where(jnp.all(inside, axis=0), density + log_slope, -jnp.inf)
+
+    def sample(self, params: Params, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        return self._backward(self.base.sample(params, key))
+
+    def covariance(self, params: Params) -> Float[Array, "dim dim"]:
+        return jnp.diag(self.variance(params))
+
+    def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
+        return self.base.marginal(params, dims)
+
+    def cdf(self, params: Params, y: Float[Array, " 1"]) -> Float[Array, ""]:
+        low, high = self.link.ends
+        inside = (y > low) & (y < high)
+        at = jnp.where(inside, y, self._middle(y.dtype))
+        below = self.base.cdf(params, self.link.forward(at))
+        return jnp.where(inside[0], below, jnp.where(y[0] <= low, 0.0, 1.0).astype(below.dtype))
+
+    def quantile(self, params: Params, q: Float[Array, ""]) -> Float[Array, ""]:
+        return self._backward(self.base.quantile(params, q))
+
+    def landmarks(self, params: Params, at: Float[Array, " points"]) -> Float[Array, " points"]:
+        return self._backward(self.base.landmarks(params, at))
+
+    def log_observed(
+        self, params: Params, lower: Float[Array, "dim *rows"], upper: Float[Array, "dim *rows"]
+    ) -> Float[Array, "*rows"]:
+        ends = (self._forward(end) for end in (lower, upper))
+        is_known = lower == upper
+        at = jnp.where(is_known, lower, self._middle(lower.dtype))
+        log_slope = jnp.where(is_known, self.link.log_slope(at), 0.0)
+        return self.base.log_observed(params, *ends) + jnp.sum(log_slope, axis=0)
+
+    def log_mass(
+        self, params: Params, lower: Float[Array, " dim"], upper: Float[Array, " dim"]
+    ) -> Float[Array, ""]:
+        return self.base.log_mass(params, self._forward(lower), self._forward(upper))
+
+    def scales(self, params: Params) -> Float[Array, " dim"]:
+        return self.base.scales(params)
+
+    def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
+        """Return the parameters with scales of at least `smallest`, near the base's own mean."""
+        near = self._backward(self.base.mean(params))
+        return self.base.widen(params, smallest * jnp.exp(self.link.log_slope(near)))
+
+    def bound(
+        self, params: Params, low: Float[Array, " dim"], high: Float[Array, " dim"]
+    ) -> Params:
+        """Return the parameters with the base's means and std bounded by those of [low, high]."""
+        return self.base.bound(params, self._forward(low), self._forward(high))
+
+    def _forward(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.clip(self.link.forward(y), -_FAR, _FAR)
+
+    def _backward(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return targets strictly inside the interval, also where rounding would reach its end."""
+        low, high = self.link.ends
+        y = self.link.backward(jnp.clip(z, -_LARGEST, _LARGEST))
+        y = jnp.where(jnp.isinf(z), jnp.where(z < 0, low, high).astype(y.dtype), y)
+        above = jnp.nextafter(jnp.asarray(low, y.dtype), jnp.asarray(high, y.dtype))
+        below = jnp.nextafter(jnp.asarray(high, y.dtype), jnp.asarray(low, y.dtype))
+        return jnp.where(jnp.isinf(z), y, jnp.clip(y, above, below))
+
+    def _middle(self, dtype: Any) -> Float[Array, ""]:
+        return self.link.backward(jnp.zeros((), dtype))
