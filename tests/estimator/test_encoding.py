@@ -107,6 +107,16 @@ def test_dates_in_text_are_read_as_in_the_file_of_the_fit(text, form, expected):
         encode(pd.DataFrame({"when": ["no"]}), [Column("when", "date", (), False, parts, form)])
 
 
+def test_numbers_in_a_column_of_words_show_that_columns_were_mixed_up():
+    words = Column("place", "category", ("east", "west"))
+    with pytest.raises(ValueError, match=r"categories, such as 'east', got the number 3; check"):
+        encode(np.array([[np.nan], [3.0]]), [words])
+    gaps = encode(np.full((2, 1), np.nan), [words])
+    assert np.isnan(gaps).all()
+    numbers = Column("shop", "category", ("1", "west"))
+    np.testing.assert_array_equal(encode(np.array([[1.0], [3.0]]), [numbers]), [[0], [2]])
+
+
 def test_parts_that_do_not_vary_are_left_out():
     days = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-08"])})
     assert describe(days)[0].parts == ("elapsed days", "day of the year")

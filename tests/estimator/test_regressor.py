@@ -110,6 +110,8 @@ def test_text_is_refused_with_a_way_out_that_works():
     table = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 1, "high", "low")})
     with pytest.raises(ValueError, match="pass a data frame"):
         tiny().fit(np.array([["a", "1"], ["b", "2"]]), y[:2])
+    with pytest.raises(ValueError, match=r"got a dictionary; for one row try pandas\.DataFrame"):
+        tiny().fit({"a": x[:, 0]}, y)
     assert tiny(max_epochs=5).fit(table, y).predict(table).shape == y.shape
     for words in (y.astype(str), pd.Series(np.where(y > 0, "up", "down")).astype("category")):
         with pytest.raises(

@@ -265,6 +265,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
         check_is_fitted(self)
+        _refuse_dictionary("X", X)
         if self.table_ is not None:
             x = self._encode(X, reset=False)
         else:
@@ -286,6 +287,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
         claim_process()
+        _refuse_dictionary(f"{name}X", X)
         check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None
         common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
@@ -368,6 +370,14 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
     def _like_targets(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.target_ndim_ == 1 else values
+
+
+def _refuse_dictionary(name: str, X: Any) -> None:
+    if isinstance(X, dict):
+        raise ValueError(
+            f"{name} must be an array or a data frame, got a dictionary; for one row try "
+            "pandas.DataFrame([row]), for columns pandas.DataFrame(columns)."
+        )
 
 
 def _read_n_samples(value: Any) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from . import frames
-from .frames import Values, to_text
+from .frames import Values, is_number, to_text
 from .schema import PARTS, Column, Schema
 
 #: Categories of a column, and the fewest rows of each, if there are more than networks can use.
@@ -201,6 +201,15 @@ def _encode_category(column: Column, values: Values) -> np.ndarray:
     codes = {category: float(code) for code, category in enumerate(column.categories)}
     unseen = float(len(column.categories))  # that of the rare ones, if they share a code
     texts = _texts(values)
+    if values.kind == "number" and codes and not any(map(is_number, codes)):
+        # Unseen categories are accepted, but these show that columns were mixed up.
+        wrong = next((text for text in texts if text is not None), None)
+        if wrong is not None:
+            raise ValueError(
+                f"column {column.name!r} of X must hold categories, such as "
+                f"{column.categories[0]!r}, got the number {wrong}; check the order of the "
+                "columns, or pass a data frame with their names."
+            )
     return np.array([np.nan if text is None else codes.get(text, unseen) for text in texts])
 
 

@@ -145,3 +145,12 @@ def to_text(value: Any) -> str | None:
     if isinstance(value, numbers.Real) and float(value).is_integer():
         value = int(float(value))
     return str(value).strip() or None
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .._errors import check_choice
+from ..estimator.frames import is_number
 from ..estimator.schema import DECIMALS
 from . import sniff
 
@@ -250,7 +251,7 @@ def _in_utf8(name: str, place: Path, encoding: str, target: Path) -> Path:
 
 def _check_header(name: str, header: list[str]) -> None:
     """Refuse a first line that holds no names, or one name twice."""
-    if not header or all(map(_is_number, header)):
+    if not header or all(map(is_number, header)):
         shown = ", ".join(header[:3])
         raise TableError(
             f"{name} must have the names of its columns in the first line, got {shown or 'none'}; "
@@ -268,14 +269,6 @@ def _raise_twice(name: str, column: str) -> NoReturn:
         f"{name} must have a different name for each column, got {column!r} twice; rename or "
         "remove one of them."
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def with_decimal(table: TableFile, decimal: str) -> TableFile:
