@@ -244,6 +244,14 @@ def test_what_is_refused(call, message):
         call(build(*PARTS))
 
 
+@pytest.mark.parametrize("y", [Y.astype(str), Y * 1j, Y.astype(object)], ids=lambda y: y.dtype.kind)
+def test_targets_that_are_no_real_numbers_are_refused(y):
+    """A part of a complex number, or the number that a text spells, would pass for a target."""
+    for measure in (metrics.nll, metrics.pit, metrics.crps, metrics.energy_score):
+        with pytest.raises(TypeError, match=r"y must hold real numbers, got .*; convert it"):
+            measure(build(*PARTS), y)
+
+
 def test_measures_of_one_column_refuse_several():
     mixture = ngem.gaussian_mixture(jnp.zeros((2, 1)), jnp.zeros((2, 1, 2)), jnp.ones((2, 1, 2)))
     for measure in (metrics.crps, metrics.pit):

@@ -281,7 +281,12 @@ def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
             f"mixture must have one axis of rows, got batch shape {batch}; flatten its arrays "
             "first."
         )
-    values = np.asarray(y, np.dtype(mixture.logits.dtype))
+    values = np.asarray(y)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"y must hold real numbers, got {values.dtype}; convert it with astype(float) first."
+        )
+    values = values.astype(mixture.logits.dtype)
     if values.ndim == 1 and mixture.dim == 1:
         values = values[:, None]
     if values.ndim != 2:

@@ -596,3 +596,10 @@ def test_a_mixture_is_one_pytree():
     y = mixture.sample(KEY)
     mapped = jax.vmap(lambda m, y: m.log_prob(y))(mixture, y)
     np.testing.assert_allclose(jax.jit(Mixture.log_prob)(mixture, y), mapped, rtol=1e-12)
+
+
+def test_the_region_of_nan_has_no_mass_and_changes_no_other_row():
+    mixture = ngem.gaussian_mixture(jnp.zeros((3, 1)), jnp.zeros((3, 1, 1)), jnp.ones((3, 1, 1)))
+    found = np.asarray(mixture.region_mass(jnp.array([0.5, jnp.nan, jnp.inf])))
+    expected = [2 * stats.norm.cdf(0.5) - 1, np.nan, 1.0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)

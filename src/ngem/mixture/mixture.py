@@ -413,7 +413,9 @@ class Mixture(eqx.Module):
         checks.check_one_dimensional("region_mass", self.dim)
         y = self._read(y)
         repeated: Mixture = broadcast_rows(self, self.batch_shape, y.shape[:-1])
-        return repeated._turning(Mixture._region_mass, y)
+        mass = repeated._turning(Mixture._region_mass, y)
+        # No density is below that of NaN: without this, the mass would be a plausible number.
+        return jnp.where(jnp.isnan(y[..., 0]), jnp.nan, mass)
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
