@@ -11,12 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import ngem
-from ngem import cli, demo, plotting
+from ngem import cli, plotting
 from ngem.cli import app, main
 from ngem.estimator import portfolio
 from ngem.tables.kinds import KINDS
-
-from .cases import slow_but
 
 
 def run(*arguments, **settings):
@@ -96,11 +94,8 @@ def test_completion_knows_the_commands():
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("n_objectives", slow_but([1, 2], 1))
-def test_demo_writes_pictures_and_tables(n_objectives, tmp_path, monkeypatch):
-    """Every change trains the networks with one objective only."""
-    chosen = dict([*demo._ON_TWO_SINUSOIDS.items()][-n_objectives:])
-    monkeypatch.setattr(demo, "_ON_TWO_SINUSOIDS", chosen)
+@pytest.mark.slow
+def test_demo_writes_pictures_and_tables(tmp_path, monkeypatch):
     small = {"hidden_sizes": (4,), "max_epochs": 2, "n_components": 2, "dropout": 0.0}
     kind = portfolio.KINDS["network"]._replace(settings=small)
     monkeypatch.setitem(portfolio.KINDS, "network", kind)

@@ -110,6 +110,7 @@ def test_permuted_components_grow_permuted_trees():
     np.testing.assert_allclose(other, one[:, columns], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing_and_seeds_sample_rows_and_columns():
     x, y = three_branches(2000)
     start = raw_of([0.5, 0.3, 0.2], [-1.0, 0.5, 3.0], [1.0, 0.8, 1.2])

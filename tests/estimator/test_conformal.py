@@ -254,6 +254,7 @@ def test_a_model_must_be_calibrated_first_and_again_after_a_fit():
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_it_is_an_estimator_of_scikit_learn():
     x, y = branches()
     model = ConformalRegressor(tiny(max_epochs=5, n_members=2), n_samples=7)

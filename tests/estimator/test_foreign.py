@@ -62,6 +62,7 @@ def test_predictions_are_those_of_the_members():
         np.testing.assert_allclose(model.oof_log_prob_[rows], density, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stack_with_foreign_code_is_not_saved(stack, tmp_path):
     with pytest.raises(ValueError, match="a file holds no code, got 'line'"):
         stack.save(tmp_path / "stack.ngem")

@@ -247,6 +247,7 @@ def test_held_out_rows_of_two_folds_choose_the_dropout(noise, expected):
     np.testing.assert_array_equal(chosen.oof_log_prob_, fits[expected].oof_log_prob_)
 
 
+@pytest.mark.slow
 def test_nothing_chooses_the_dropout_without_held_out_rows_or_for_one_network():
     for settings in ({"early_stopping": False}, {"n_members": 1}):
         fitted = MDNRegressor(**{**TINY, "max_epochs": 1, "dropout": "auto", **settings})

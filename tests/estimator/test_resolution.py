@@ -62,6 +62,7 @@ def test_files_keep_the_resolution(model, tmp_path):
     np.testing.assert_array_equal(loaded.log_prob(x, y), model.log_prob(x, y))
 
 
+@pytest.mark.slow
 def test_a_stack_has_the_resolution_of_its_kinds(tmp_path):
     x, y = rounded_rows(120)
     stack = DensityStack([("network", MDNRegressor(**SMALL))], n_members=2, resolution=1.0)

@@ -110,6 +110,7 @@ def test_gaps_are_accepted_and_weights_count():
     )
 
 
+@pytest.mark.slow
 def test_all_kinds_read_the_same_data_frame(tmp_path):
     """Networks read an input for each category, trees the codes; the file knows both."""
     table, y = mixed_table(300)

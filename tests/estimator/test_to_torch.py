@@ -100,6 +100,7 @@ def test_the_module_predicts_what_the_estimator_does(name):
         assert module(torch.tensor(x, dtype=torch.float32)).mean.dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_the_module_can_be_trained_further():
     model, x, y = case(FAST)
     x, y = x[:50], y[:50]
@@ -160,6 +161,7 @@ def test_the_module_is_one_graph_for_any_number_of_rows(name):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
 
 
+@pytest.mark.slow
 def test_a_module_reads_codes_of_categories():
     table, y = mixed_table()
     model = tiny(missing="impute", max_epochs=3, guard=True, n_members=2).fit(table, y)
@@ -233,6 +235,7 @@ def test_an_onnx_file_of_a_stack_without_trees(tmp_path):
     assert found["mean"].dtype == np.float32
 
 
+@pytest.mark.slow
 def test_what_cannot_become_an_onnx_file_is_refused(tmp_path):
     model = case("full covariance")[0]
     with pytest.raises(ValueError, match=r"dtype must be one of 'float64', 'float32', got 'int8'"):

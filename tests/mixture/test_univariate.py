@@ -397,6 +397,7 @@ BUMPS = (
 )
 
 
+@pytest.mark.slow
 def test_mode_derivatives_agree_with_finite_differences():
     derivatives = jax.jit(jax.jacrev(_modes, argnums=(0, 1, 2)))(*(jnp.array(a) for a in BUMPS))
     for i, derivative in enumerate(derivatives):

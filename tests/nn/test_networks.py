@@ -207,7 +207,8 @@ def test_taps_see_inputs_and_output_gradients_in_the_order_of_the_tree(separate)
         np.testing.assert_allclose(layer.bias, tap.sum(0), rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", slow_but(["diag", "full"], "diag"))
+@pytest.mark.parametrize("name", ["diag", "full"])
+@pytest.mark.slow
 def test_output_gradients_have_the_complete_data_fisher_as_second_moment(name):
     """Proposition 4 at the raw outputs; the blocks are from autodiff and quadrature."""
     family = FAMILIES[name].family

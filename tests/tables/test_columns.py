@@ -61,6 +61,8 @@ def test_columns_are_chosen_by_name(mixed):
 RNG = np.random.default_rng(0)
 SUSPICIOUS = {
     "rownames": (range(1, 41), "left out, because it numbers the rows"),
+    "Unnamed: 0": (range(40), "left out, because it numbers the rows"),
+    "hour": (range(40), "kept, though it numbers the rows; --exclude leaves it out"),
     "order": (range(40), "left out, because it numbers the rows"),
     "rank": (RNG.permutation(40), ""),
     "PID": (RNG.permutation(40) + 1000, "left out, because it identifies rows, with another"),

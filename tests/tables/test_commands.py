@@ -259,6 +259,7 @@ def predicted_interval(*command):
     return printed.select("price_lower0.8", "price_upper0.8").to_numpy()
 
 
+@pytest.mark.slow
 def test_conformal_intervals_have_the_quantile_of_held_out_rows(here, tmp_path):
     """Those of the model at another probability: the one that held-out rows need."""
     model = ngem.load(here / "model.ngem")
@@ -481,6 +482,17 @@ def test_a_report_of_a_sample_of_a_large_file(here, tmp_path, monkeypatch):
     assert [len(set(numbers)) for numbers in samples] == [30, 30, 30, 40]
     np.testing.assert_array_equal(samples[0], samples[1])
     assert not np.array_equal(samples[0], samples[2])
+
+
+def test_a_report_says_when_its_rows_are_those_of_the_fit(here, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(
+        page, "make_report", lambda *_, is_training, **__: said.append(is_training) or "page"
+    )
+    (tmp_path / "train.csv").write_text((here / "test.csv").read_text())  # others of that name
+    for data in (here / "train.csv", here / "test.csv", tmp_path / "train.csv"):
+        succeed("report", here / "model.ngem", data, "--out", tmp_path / "page.html", "--force")
+    assert said == [True, False, False]
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):

@@ -177,13 +177,40 @@ def test_the_page_is_complete_and_self_contained(page):
     assert "which more data would remove" in descriptions
     assert not read.all("link")
     assert all("src" not in attrs for attrs in read.all("script"))
-    assert [attrs["scope"] for attrs in read.all("th")].count("col") == 2 + 5 + 6
+    assert [attrs["scope"] for attrs in read.all("th")].count("col") == 2 + 5 + 6 + 5
     words = without_images(page)
     assert "http" not in words
     assert words.count("<main>") == 1
     assert "kind = x" in words
     assert "nan" not in words.lower()
     assert "outside the range of the training rows</th><td>0<" in words
+
+
+def test_it_answers_first(fitted, page):
+    model, rows = fitted
+    words = html.unescape(without_images(page))
+    first = words[words.index("In short") : words.index("<h2>Scores")]
+    low, high = np.moveaxis(model.model_.quantiles(rows.x, np.array([0.05, 0.95])), 1, 0)
+    inside = np.mean((rows.y >= low) & (rows.y <= high), axis=0)
+    errors = np.sqrt(np.mean((model.model_.mean(rows.x) - rows.y) ** 2, axis=0))
+    for name, fraction, error in zip(SCHEMA.targets, inside, errors, strict=True):
+        assert f"{fraction:.0%} of {name} lie in the 90% intervals" in first
+        assert f"off by {error:.3g} (root mean square)" in first
+    worst = int(np.argmin(model.model_.log_prob(rows.x, rows.y)))
+    assert f"The worst: row {worst + 1} has {rows.y[worst, 0]:.4g}, " in first
+    assert "Judge it by other rows" not in first
+
+
+def test_surprising_rows_are_shown_with_their_features(fitted):
+    model, rows = fitted
+    scores = page_module.score_rows(model.model_, rows.x, rows.y)
+    scores = scores._replace(nll=np.where(np.arange(60) == 5, 1e9, scores.nll))
+    importance = {"kind": 3.0, "US$ a<b AU$": 2.0, "wet": 1.0}
+    header, first, *others = page_module._least_likely(rows, SCHEMA, scores, importance)
+    assert header[-3:] == ("kind", "US$ a<b AU$", "wet")
+    kind, wet = "xy"[int(rows.x[5, 2])], str(rows.x[5, 4] == 1).lower()
+    assert (first[0], *first[-3:]) == ("6", kind, "missing", wet)
+    assert len(others) == 7
 
 
 def test_every_text_is_escaped(page):

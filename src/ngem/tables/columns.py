@@ -17,7 +17,7 @@ from .tally import MOST_DISTINCT, Tally, tally
 
 #: Names of columns that identify rows or things, and shorter ones that may do so.
 _IDENTIFIER = re.compile(
-    r"(^|[\W_])(id|uuid|guid|row[\W_]?(names?|numbers?|id))$|[a-z]I[dD]$|^unnamed_\d+$",
+    r"(^|[\W_])(id|uuid|guid|row[\W_]?(names?|numbers?|id))$|[a-z]I[dD]$|^unnamed(_|: ?)\d+$",
     re.IGNORECASE,
 )
 _MAYBE = re.compile(r"(^[a-z]{1,2}id|(^|[\W_])(index|key|no|nr|num|number|order))$", re.IGNORECASE)
@@ -125,6 +125,9 @@ def _column(
         return Column(
             name, "category"
         ), f"read as {len(one.distinct)} categories, because its whole numbers name things"
+    if kind == "number" and _numbers_rows(one):
+        # It may be time: only the user knows.
+        return Column(name, kind), "kept, though it numbers the rows; --exclude leaves it out"
     return Column(name, kind, format=form), _reading(one, kind, form)
 
 
@@ -206,15 +209,20 @@ def _identifies(name: str, one: Tally, kind: str) -> str:
         return "nearly every row has another value, as names and keys have" if differs else ""
     if kind != "number" or not one.is_whole or one.known < one.rows:
         return ""
-    if one.counts_up and one.rows >= _ENOUGH:
+    may_identify = _IDENTIFIER.search(name) or _MAYBE.search(name)
+    if may_identify and _numbers_rows(one):
         return "it numbers the rows"
-    if differs and (_IDENTIFIER.search(name) or _MAYBE.search(name)):
+    if differs and may_identify:
         return "it identifies rows, with another number in nearly each"
     if _IDENTIFIER.search(name) and len(one.distinct) > max(_FEW, one.known / _ENOUGH):
         more = "more than " if one.is_full else ""
         count = MOST_DISTINCT if one.is_full else len(one.distinct)
         return f"it identifies things, {more}{count:,} of them in {one.known:,} rows"
     return ""
+
+
+def _numbers_rows(one: Tally) -> bool:
+    return one.counts_up and one.is_whole and one.known == one.rows >= _ENOUGH
 
 
 def _names_things(name: str, one: Tally) -> bool:

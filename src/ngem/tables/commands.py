@@ -283,9 +283,22 @@ def report(
         _check_replaces_page(out)
     rows = _read_rows(path, schema, how, max_rows=max_rows, seed=seed)
     title = f"{', '.join(schema.targets)}: {model.name} on {path.name}"
-    _files.replace(out, page.make_report(estimator, rows, schema, title=title).encode())
+    is_training = _are_of_the_fit(path, rows, estimator, schema)
+    text = page.make_report(estimator, rows, schema, title=title, is_training=is_training)
+    _files.replace(out, text.encode())
     output.text(f"Report written to {out}")
     output.json({"report": str(out), "rows": len(rows.x)})
+
+
+def _are_of_the_fit(path: Path, rows: Rows, estimator: Estimator, schema: Schema) -> bool:
+    """Return whether rows are those of the fit: a file of the same name with as many of them.
+
+    A model keeps no rows, so it cannot compare them.
+    """
+    fitted_to = shlex.split(schema.command)[2:3]  # ngem fit FILE
+    counts = estimator.diagnostics_["training_rows"], estimator.diagnostics_["validation_rows"]
+    same_name = [path.name] == [Path(one).name for one in fitted_to]
+    return same_name and len(rows.x) in (counts[0], sum(counts))
 
 
 def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:

@@ -158,15 +158,21 @@ def plain_text(result: dict[str, Any]) -> str:
         f"intervals, and predicted means were off by {target['rmse']:.3g} (root mean square)."
         for name, target in scores["targets"].items()
     ]
-    gain = result["gain_over_least_squares"]
-    if gain is not None and gain > _GAIN:
-        lines.append(
-            f"          The density at the true value was {math.exp(gain):.2g} times that of a "
-            "straight line with constant noise."
-        )
-    elif gain is not None:
-        lines.append("          A straight line with constant noise predicts about as well.")
+    gain = gain_text(result["gain_over_least_squares"])
+    lines += [f"          {gain}"] if gain else []
     return "\n".join(lines)
+
+
+def gain_text(gain: float | None) -> str:
+    """Return what a gain over a linear model means, as a sentence; empty if it is unknown."""
+    if gain is None:
+        return ""
+    if gain <= _GAIN:
+        return "A straight line with constant noise predicts about as well."
+    return (
+        f"The density at the true value was {math.exp(gain):.2g} times that of a straight line "
+        "with constant noise."
+    )
 
 
 def scores_text(scores: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A fitted model on one page: a self-contained HTML file for screen, phone and paper."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -10,20 +10,23 @@ import jinja2
 import numpy as np
 
 from ... import __version__
-from ...estimator.schema import Schema
+from ...estimator.schema import Column, Schema
 from .. import scores as table_scores
 from ..encode import Rows, category_codes
 from ..kinds import Estimator, kind_of
+from ..messages import gain_text
 from ..scores import RowScores, score_rows
 from . import pictures
 from .densities import MOST_ROWS, density_sliders
 from .pictures import Picture
 
-#: Rows in the table of the least likely rows.
-_LEAST_LIKELY = 8
+#: Rows in the table of the least likely rows, and features of each that are shown.
+_LEAST_LIKELY, _MOST_FEATURES = 8, 6
 
 
-def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> str:
+def make_report(
+    model: Estimator, rows: Rows, schema: Schema, *, title: str, is_training: bool = False
+) -> str:
     """Return the page.
 
     Args:
@@ -31,6 +34,7 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
         rows: Complete rows to judge it by, preferably rows that it was not fitted to.
         schema: Columns of these rows.
         title: Title of the page.
+        is_training: Whether these are the rows of the fit, which the page then says.
     """
     scores = score_rows(model.model_, rows.x, rows.y)
     importance = importances(model, rows, schema)
@@ -38,6 +42,8 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
     weights = model.model_.weights(rows.x[_shown(rows)])
     return _template().render(
         title=title,
+        is_training=is_training,
+        answers=_answers(model, rows, schema, scores),
         summary=_summary(model, rows, scores),
         columns=_columns(rows, schema),
         convergence=pictures.convergence(model) if kind.step else pictures.kind_weights(model),
@@ -50,7 +56,7 @@ def make_report(model: Estimator, rows: Rows, schema: Schema, *, title: str) -> 
         weights=pictures.component_weights(model.model_.network, weights, kind.member)
         if kind.step
         else None,
-        least_likely=_least_likely(rows, schema, scores),
+        least_likely=_least_likely(rows, schema, scores, importance),
         command=schema.command,
         settings=json.dumps(_settings(model), indent=1),
         version=__version__,
@@ -214,16 +220,62 @@ def _date(days: float) -> str:
     return str(np.datetime64(int(days // 1), "D"))
 
 
-def _least_likely(rows: Rows, schema: Schema, scores: RowScores) -> list[Sequence[str]]:
-    """Return a table of the rows with the lowest density."""
+def _answers(model: Estimator, rows: Rows, schema: Schema, scores: RowScores) -> list[str]:
+    """Return, a sentence each, whether the model can be trusted, and the worst that it does."""
+    sentences = []
+    for target, name in enumerate(schema.targets):
+        pit = scores.pit[:, [target]]
+        rmse = np.sqrt(np.mean(scores.error[:, target] ** 2))
+        verdict = table_scores.calibration_text(len(pit), table_scores.calibration(pit[:, 0]))
+        inside = table_scores.coverage(pit, 0.9)
+        sentences.append(
+            f"{inside:.0%} of {name} lie in the 90% intervals, and predicted means are off by "
+            f"{rmse:.3g} (root mean square). Calibration: {verdict}."
+        )
+    gain = gain_text(model.diagnostics_["gain_over_linear"])
+    sentences += [f"On rows held out at the fit: {gain[0].lower()}{gain[1:]}"] if gain else []
+    row = int(np.argmax(scores.nll))
+    true, mean = (
+        ", ".join(f"{value:.4g}" for value in part[row]) for part in (rows.y, rows.y + scores.error)
+    )
+    sentences.append(
+        f"The worst: row {rows.numbers[row]} has {true}, where {mean} was predicted (mean). Its "
+        f"log density is {-scores.nll[row]:.3g}; half of the rows have more than "
+        f"{-np.median(scores.nll):.3g}."
+    )
+    return sentences
+
+
+def _least_likely(
+    rows: Rows, schema: Schema, scores: RowScores, importance: Mapping[str, float]
+) -> list[Sequence[str]]:
+    """Return a table of the rows with the lowest density, with the columns that matter most."""
     mean = rows.y + scores.error
     true = (f"{name}: true" for name in schema.targets)
     predicted = (f"{name}: predicted mean" for name in schema.targets)
-    lines: list[Sequence[str]] = [("row of the file", "log density", *true, *predicted)]
+    by_name = {column.name: column for column in schema.features}
+    columns = [by_name[name] for name in list(importance)[:_MOST_FEATURES]]
+    lines: list[Sequence[str]] = [
+        ("row of the file", "log density", *true, *predicted, *(one.name for one in columns))
+    ]
     for row in np.argsort(-scores.nll)[:_LEAST_LIKELY]:
         values = [f"{value:.4g}" for value in (*rows.y[row], *mean[row])]
-        lines.append((str(rows.numbers[row]), f"{-scores.nll[row]:.3f}", *values))
+        features = [_value(rows.x[row], schema, column) for column in columns]
+        lines.append((str(rows.numbers[row]), f"{-scores.nll[row]:.3f}", *values, *features))
     return lines
+
+
+def _value(x: np.ndarray, schema: Schema, column: Column) -> str:
+    """Return the value of a column in one row, as text."""
+    value = x[schema.places[column.name][0]]
+    if np.isnan(value):
+        return "missing"
+    if column.kind == "category":
+        known = int(value) < len(column.labels)
+        return column.labels[int(value)] if known else "(not seen at the fit)"
+    if column.kind == "boolean":
+        return str(bool(value)).lower()
+    return _date(value) if column.kind == "date" else f"{value:.4g}"
 
 
 def _settings(model: Estimator) -> dict[str, Any]:
