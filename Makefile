@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Byte code is written on first import: pip would compile thousands of files that nobody imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all versions lint bench docs clean
+.PHONY: demo test test-all versions lint bench docs mutate stress soak clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ngem demo --out out/demo
@@ -36,6 +36,17 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.bench
 	$(BIN)/ngem bench --out out/bench.json
+
+# Which mutations of the mathematics no test notices. Hours; --minutes and --modules do a part.
+mutate: $(VENV)/.test
+	$(BIN)/python benchmarks/mutate.py --count 300 --out out/mutations.json
+
+# Random fits, bad inputs, damaged files, kills, full disks, threads: minutes, or half an hour and more.
+stress: $(VENV)/.test
+	$(BIN)/python benchmarks/stress --size stress --out out/stress.json
+
+soak: $(VENV)/.test
+	$(BIN)/python benchmarks/stress --size soak --out out/soak.json
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict

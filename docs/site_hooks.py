@@ -1,7 +1,15 @@
-"""MkDocs hook: list every report of a run on the page of results."""
+"""MkDocs hooks: the version beside the name; every report of a run on the page of results."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
+
+
+def on_config(config: Any) -> Any:
+    """Show for which version the site was made."""
+    project = tomllib.loads(Path(config.config_file_path).with_name("pyproject.toml").read_text())
+    config.site_name = f"{config.site_name} {project['project']['version']}"
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

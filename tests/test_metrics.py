@@ -212,6 +212,10 @@ def test_p_values_are_the_frequencies_of_larger_distances(n):
     assert metrics.pit_uniformity(np.full(n, 0.999)).p_value < 1e-3
 
 
+def test_the_default_levels_are_every_twentieth():
+    np.testing.assert_allclose(metrics.LEVELS, np.linspace(0.05, 0.95, 19))
+
+
 # What is refused
 
 

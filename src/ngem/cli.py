@@ -19,6 +19,9 @@ app = typer.Typer(
 data = typer.Typer(no_args_is_help=True, help="List, fetch and verify data sets.")
 app.add_typer(data, name="data")
 
+#: Largest seed that scikit-learn takes, and samples per row at most: each is a column.
+MAX_SEED, MAX_SAMPLES = 2**32 - 1, 10_000
+
 
 def _version(value: bool) -> bool:
     if value:
@@ -233,7 +236,10 @@ LeafRows = Annotated[
     int | None,
     typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the start and the batches.")]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, max=MAX_SEED, help="Seed of the split, the start and the batches."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file --out, whatever it holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -342,7 +348,9 @@ def predict(
             help="equal-tailed, or hdr: the smallest region, which may have several pieces."
         ),
     ] = "equal-tailed",
-    samples: Annotated[int, typer.Option(min=0, help="Also write this many samples per row.")] = 0,
+    samples: Annotated[
+        int, typer.Option(min=0, max=MAX_SAMPLES, help="Also write this many samples per row.")
+    ] = 0,
     above: Annotated[
         str | None,
         typer.Option(help="Also write the probability to exceed each of these thresholds."),
@@ -361,8 +369,16 @@ def predict(
     keep: Annotated[
         str | None, typer.Option(metavar="COL[,COL]", help="Columns of DATA to copy to the output.")
     ] = None,
+    formulas: Annotated[
+        bool,
+        typer.Option(
+            "--formulas",
+            help="Copy text that a spreadsheet would run as a formula as it is, without the ' that "
+            "makes it text.",
+        ),
+    ] = False,
     missing: OtherMissing = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the samples.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="A .csv, .tsv or .parquet file; by default CSV on standard output."),
@@ -403,6 +419,7 @@ def predict(
             conformal=conformal,
             calibration=calibration,
             keep=keep,
+            formulas=formulas,
             missing=missing,
             seed=seed,
             out=out,
@@ -442,7 +459,7 @@ def report(
     force: Force = False,
     missing: OtherMissing = None,
     max_rows: MaxRows = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the sample of rows.")] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     separator: Separator = None,

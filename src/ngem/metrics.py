@@ -113,8 +113,9 @@ def pit(mixture: Mixture, y: Any) -> np.ndarray:
     that the densities are too wide, peaks at both ends that they are too narrow, and a slope that
     they are shifted.
     """
+    targets = _read(mixture, y)
     checks.check_one_dimensional("cdf", mixture.dim)
-    return np.asarray(mixture.cdf(_read(mixture, y)))
+    return np.asarray(mixture.cdf(targets))
 
 
 def covered(intervals: Any, y: Any) -> np.ndarray:
@@ -269,6 +270,11 @@ def _broadcast(mixture: Mixture, n_rows: int) -> Mixture:
 
 def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
     """Return targets as (rows, dim), or raise if they do not fit the mixture."""
+    if not isinstance(mixture, Mixture):
+        raise TypeError(
+            f"mixture must be a Mixture, got {type(mixture).__name__}; pass what "
+            "model.predict_distribution(X) returns."
+        )
     batch = mixture.batch_shape
     if len(batch) > 1:
         raise ValueError(

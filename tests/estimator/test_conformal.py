@@ -233,6 +233,32 @@ def test_the_sampled_mass_is_that_of_scipys_mixture():
         assert masses[n] == pytest.approx(np.mean(pdf(draws) >= pdf(y[n])), abs=0.045)
 
 
+def test_new_rows_and_calibration_rows_get_different_samples():
+    """Scores of the same draws would depend on each other."""
+    drawn = []
+
+    class Joint:
+        n_outputs_ = 2
+        log_prob = None
+
+        def joint_region_mass(self, X, y, n_samples, random_state):
+            drawn.append(random_state.uniform(size=n_samples))
+            return np.linspace(0, 0.7, len(X))
+
+        def held_out_region_mass(self, X, y, n_samples, random_state):
+            return self.joint_region_mass(X, y, n_samples, random_state)
+
+    rows, y = np.zeros((9, 1)), np.zeros((9, 2))
+    conformal = ConformalRegressor(Joint(), n_samples=5).calibrate(rows, y)
+    conformal.contains(rows, y, 0.5)
+    conformal.calibrate_held_out(rows, y)
+    ConformalRegressor(Joint(), n_samples=5, random_state=1).calibrate(rows, y)
+    np.testing.assert_array_equal(conformal.contains(rows, y), conformal.contains(rows, y, 0.9))
+    assert not set(drawn[0]) & set(drawn[1])
+    assert not set(drawn[0]) & set(drawn[3])
+    np.testing.assert_array_equal(drawn[0], drawn[2])  # a seed repeats itself
+
+
 # What is refused
 
 

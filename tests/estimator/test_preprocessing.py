@@ -141,6 +141,16 @@ def test_equal_weights_are_dropped():
     np.testing.assert_array_equal(table.take(np.arange(99, 101)).weights, [1.0, 2.0])
 
 
+def test_what_is_known_of_targets_are_themselves_or_the_ends_of_intervals():
+    ends = np.array([[1.0, 4.0, -np.inf, np.inf], [2.0, 4.0, 3.0, 5.0]])
+    table = Table(X[:2], X[:2, :2])
+    assert table.given is table.y
+    assert table._replace(ends=ends).given is ends
+    scaling = fit_scaling(np.array([[0.0, 2.0], [2.0, 6.0]]))  # means 1 and 4, deviations 1 and 2
+    expected = [[0.0, 0.0, -1e4, 1e4], [1.0, 0.0, 2.0, 0.5]]
+    np.testing.assert_allclose(scaling.forward_ends(ends), expected)
+
+
 COLUMNS = {"a": [1.0, 2.0], "b": ["x", "y"]}
 
 

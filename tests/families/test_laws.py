@@ -196,6 +196,10 @@ def test_scales_stay_between_their_floor_and_what_single_precision_can_square(ca
         scales = case.family.scales(case.family.constrain(ends, 2))
         assert np.all(scales >= np.float32(case.family.scale_floor))
         assert np.all(np.isfinite(scales**2))
+    # Below the bound nothing is bounded: a prediction far from the data is as wide as it should be.
+    raw = jnp.full((case.family.num_raw(1),), 39.0)
+    scales = np.asarray(case.family.scales(case.family.constrain(raw, 1)))
+    np.testing.assert_allclose(scales, np.exp(39.0), rtol=1e-6)
 
 
 def test_the_first_axis_of_every_leaf_is_that_of_targets(case):

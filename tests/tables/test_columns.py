@@ -10,6 +10,7 @@ from ngem.estimator.schema import Column
 from ngem.tables import formats, tally
 from ngem.tables.columns import describe
 from ngem.tables.opening import TableError
+from ngem.tables.source import Source
 
 from .common import table, table_of
 
@@ -34,6 +35,27 @@ def test_a_file_is_described_in_one_pass(tmp_path, passes):
         Column("d", "date", format="%Y-%m-%d"),
     )
     assert found.notes == {"d": "read as dates, 2024-01-01 as year-month-day"}
+
+
+def test_the_work_grows_with_the_number_of_columns_not_with_its_square(tmp_path, monkeypatch):
+    asked, select = [], pl.DataFrame.select
+    monkeypatch.setattr(
+        pl.DataFrame, "select", lambda f, *a, **k: asked.append(f.width) or select(f, *a, **k)
+    )
+
+    def work(width):
+        """How many columns all queries together look through, to describe and to read."""
+        cells = [
+            ["xyz"[row % 3] if i % 3 else str(i + row) for i in range(width)] for row in range(9)
+        ]
+        rows = [",".join([str(row**2), *line]) for row, line in enumerate(cells)]
+        header = ",".join(["y", *(f"c{i}" for i in range(width))])
+        rows = table(tmp_path / "wide.csv", lines(header, rows))
+        asked.clear()
+        assert Source(tmp_path / "wide.csv", "y").load(rows)[1].x.shape == (9, width)
+        return sum(asked)
+
+    assert work(120) < 2.2 * work(60)
 
 
 def test_the_kind_of_a_column_is_decided_by_all_batches(tmp_path, monkeypatch):
@@ -138,7 +160,7 @@ def test_dates_with_the_day_first_are_those_of_files_with_semicolons(tmp_path):
         ("a,b\n1,x\n2,y\n3,z\n", "target 'b' .* got text, such as 'x': .* classifier"),
         ("a,b\n1,true\n2,false\n", "target 'b' .* got true and false"),
         ("a,b\n1,2024-01-01\n2,2024-01-02\n", "target 'b' .* got dates.* such as days"),
-        ("a,b\n,1\n,2\n", r"a column to predict from, got 1 of no use: a; name one"),
+        ("a,b\n,1\n,2\n", r"to predict from, got 1 of no use: a \(.* no values\); name one"),
         ("a,b\n1,\n2,\n", "'b' .* all are missing"),
         ("a,B\n1,2\n", "must have a column 'b', got a, B; did you mean 'B'?"),
         ("b\n1\n", "at least one feature and none twice, got none"),
@@ -152,6 +174,15 @@ def test_bad_tables_are_refused(text, message, tmp_path):
 def test_numbers_with_thousands_may_be_a_target(tmp_path):
     found = described(tmp_path / "a.csv", 'a,y\n1,"123,456"\n3,"7,890"\n')
     assert found.notes == {"y": "read as numbers, without marks between thousands"}
+
+
+def test_signs_beside_numbers_with_decimal_commas_are_named(tmp_path):
+    rows = [f"{i},5;1.{i:03},25 €;{i},75" for i in range(30)]
+    found = described(tmp_path / "a.csv", lines("size;cost;y", rows))
+    assert [column.kind for column in found.features] == ["number", "number"]
+    assert found.notes == {
+        "cost": "read as numbers, without marks between thousands and signs of money"
+    }
 
 
 def test_bad_roles_and_types_are_refused(tmp_path, mixed):

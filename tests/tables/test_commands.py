@@ -317,6 +317,20 @@ def test_predictions_go_to_standard_output(here, passes):
     assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
 
 
+def test_kept_formulas_are_text_for_a_spreadsheet(here, tmp_path):
+    data, out = tmp_path / "formulas.csv", tmp_path / "out.csv"
+    cell = '=HYPERLINK(""http://a.example"")'
+    data.write_text(f'size,place,note,code\n2,north,"{cell}",-3\n3,south,plain,+4e1\n')
+    command = ("predict", here / "model.ngem", data, "--keep", "note,code", "--out", out)
+    assert result_of(*command)["quoted_cells"] == 1
+    kept = pl.read_csv(out, infer_schema=False)
+    assert kept["note"].to_list() == ["'" + cell.replace('""', '"'), "plain"]
+    assert kept["code"].to_list() == ["-3", "+4e1"]
+    assert "1 cells begin with =" in succeed(*command).stdout
+    assert result_of(*command, "--formulas")["quoted_cells"] == 0
+    assert pl.read_csv(out)["note"][0] == cell.replace('""', '"')
+
+
 def test_rows_with_gaps_stay_in_their_place(here, tmp_path):
     data = tmp_path / "gaps.csv"
     data.write_text("size,place,price\n2,north,1000\n,north,1100\n3,moon,1200\n9,south,1250\n")
@@ -436,6 +450,30 @@ BAD = [
     (("tune", "train.csv", "--target", "price", "--budget", "soon"), "--budget must be"),
 ]
 
+MANY = [
+    ("predict", "model.ngem", "test.csv", "--samples", 2**31),
+    ("predict", "model.ngem", "test.csv", "--samples", 10_001),
+    *(
+        (*command, "--seed", seed)
+        for command in (
+            ("predict", "model.ngem", "test.csv"),
+            ("fit", "train.csv", "--target", "price"),
+            ("report", "model.ngem", "test.csv"),
+            ("tune", "train.csv", "--target", "price"),
+        )
+        for seed in (2**32, 99999999999999999999, -1)
+    ),
+]
+
+
+@pytest.mark.parametrize("arguments", MANY)
+def test_numbers_that_are_too_large_are_refused_before_any_work(arguments, here, monkeypatch):
+    monkeypatch.chdir(here)
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.search("--(seed|samples).*(greater|less) than or equal to", result.stderr, re.S)
+    assert "Traceback" not in result.stderr
+
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_gives_one_paragraph_and_no_file(arguments, message, here, monkeypatch):
@@ -461,10 +499,9 @@ def test_a_report_names_rows_as_the_file_does(here, tmp_path, monkeypatch):
     first = re.search(r"Least likely rows.*?<tbody>\s*<tr><th scope=\"row\">(\d+)<", text, re.S)
     assert first is not None
     assert first[1] == "10"
-    command = re.search(r"<pre><code>(ngem fit .*?)</code>", text)
-    assert command is not None
-    repeated = tmp_path / "again.ngem"
-    succeed(*shlex.split(html.unescape(command[1]))[1:], "--out", repeated)
+    command, repeated = MDNRegressor.load(here / "model.ngem").table_.command, tmp_path / "again"
+    assert command not in html.unescape(text)  # nothing to paste: the file may be anybody's
+    succeed(*shlex.split(command)[1:], "--out", repeated)
     one, other = (MDNRegressor.load(path) for path in (here / "model.ngem", repeated))
     np.testing.assert_array_equal(one.history_["train_nll"], other.history_["train_nll"])
 

@@ -1,9 +1,10 @@
 """Files as frames of rows: one pass, row numbers, no empty rows at the end."""
 
+import numpy as np
 import polars as pl
 import pytest
 
-from ngem.tables import formats
+from ngem.tables import formats, parquet
 from ngem.tables.formats import ROW
 from ngem.tables.opening import TableError, TableFile
 
@@ -97,3 +98,48 @@ def test_unknown_names_get_a_hint(columns, hint, tmp_path):
     formats.check_names(rows, columns, columns)
     with pytest.raises(TableError, match=f"must have a column 'b', got .*{hint}"):
         formats.check_names(rows, ["b"], columns)
+
+
+def test_damaged_parquet_is_one_error_without_panics(tmp_path, capfd):
+    """Rust's panics go past Python: neither an exception of theirs nor their text may be seen."""
+    path, rng = tmp_path / "a.parquet", np.random.default_rng(0)
+    columns = {
+        "a": rng.normal(size=900),
+        "b": rng.choice(["x", "yy"], 900),
+        "c": [[1.0, 2.0]] * 900,
+    }
+    frame = pl.DataFrame(columns).with_columns(d=pl.col("b").cast(pl.Categorical))
+    frame.write_parquet(path, row_group_size=300)
+    content, outcomes = path.read_bytes(), []
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for number in range(120):
+        damaged = bytearray(content)
+        for _ in range(3):
+            place = rng.integers(footer if number % 2 else 0, len(content))
+            damaged[place] = rng.integers(256)
+        path.write_bytes(bytes(damaged))
+        rows = TableFile("a.parquet", path)
+        try:
+            names = list(formats.column_types(rows))
+            outcomes.append(sum(len(part) for part in formats.frames(rows, names)))
+        except TableError:
+            outcomes.append("refused")
+    assert outcomes.count("refused") > 30
+    assert capfd.readouterr().err == ""
+
+
+def test_arrow_and_polars_read_the_same_parquet(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    columns = {"a": [1.5, None, 2.0], "a.b": ["x", "y", None], "c": [True, False, None]}
+    pl.DataFrame(columns).with_columns(d=pl.col("a.b").cast(pl.Categorical)).write_parquet(path)
+    rows, read = TableFile("a.parquet", path), []
+    for has_arrow in (True, False):
+        monkeypatch.setattr(parquet, "_has_arrow", lambda has_arrow=has_arrow: has_arrow)
+        types = formats.column_types(rows)
+        parts = list(formats.frames(rows, ["c", "a", "d"], 2))
+        read.append((types, pl.concat(parts), [part.columns for part in parts]))
+        assert formats.count_rows(rows) == 3
+    (types, frame, names), (other_types, other_frame, other_names) = read
+    assert types == other_types
+    assert names == other_names
+    assert frame.equals(other_frame)

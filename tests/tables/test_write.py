@@ -7,7 +7,7 @@ import pytest
 from ngem.tables.encode import Rows
 from ngem.tables.opening import TableError, opened
 from ngem.tables.source import Source
-from ngem.tables.write import with_predictions, writing
+from ngem.tables.write import quote_formulas, with_predictions, writing
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
@@ -57,6 +57,20 @@ def test_predictions_stay_in_line_with_kept_columns():
     assert none["outside"].dtype == marked.dtype == pl.Boolean  # batches must agree
     with pytest.raises(TableError, match="a name that no prediction has, got 'id'"):
         with_predictions(rows, {"id": np.zeros(2)})
+
+
+def test_text_that_a_spreadsheet_would_run_is_quoted():
+    bad = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
+    good = ["-3.5", "+1e5", "a=b", "", None, "'=1"]
+    kinds = {"text": pl.String, "kind": pl.Categorical}
+    frame = pl.DataFrame({name: pl.Series([*bad, *good], dtype=t) for name, t in kinds.items()})
+    frame = frame.with_columns(number=pl.Series(range(12)), **{"=name": pl.lit(1)})
+    quoted, count = quote_formulas(frame)
+    assert count == 2 * len(bad) + 1
+    for name in kinds:
+        assert quoted[name].to_list() == [*("'" + cell for cell in bad), *good]
+    assert quoted.columns == ["text", "kind", "number", "'=name"]
+    assert quoted["number"].equals(frame["number"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

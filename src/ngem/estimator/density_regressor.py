@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _errors
 from .._machine import claim_process
@@ -25,6 +25,9 @@ from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
 
 _FLOATS = (np.float64, np.float32)
+
+#: Samples per row in one call, at most: more would fill the memory for a single row.
+_MOST_SAMPLES = 1_000_000
 
 _ENCODE = "pass a data frame of pandas or polars with a name for each column, which may hold them"
 _CONVERT = "a regressor predicts numbers, try y.astype(float)"
@@ -368,9 +371,10 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
 
 def _read_n_samples(value: Any) -> int:
-    if not isinstance(value, numbers.Integral) or value < 1:
+    if not isinstance(value, numbers.Integral) or not 1 <= int(value) <= _MOST_SAMPLES:
         raise ValueError(
-            f"n_samples must be an integer of at least 1, got {value!r}; try n_samples=100."
+            f"n_samples must be an integer from 1 to {_MOST_SAMPLES:,}, got {value!r}; try "
+            "n_samples=100, and call again with another random_state for more."
         )
     return int(value)
 
@@ -382,7 +386,17 @@ def to_key(random_state: Any) -> Any:
 
 def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
     """Return weights with a mean of one over the rows that count."""
-    weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(len(x), float(sample_weight))
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype="float64", input_name="sample_weight"
+    )
+    if weights.shape != x.shape[:1] or np.any(weights < 0):
+        raise ValueError(
+            f"sample_weight must hold one number of at least 0 for each of the {len(x)} rows, got "
+            f"shape {weights.shape} and {np.min(weights):g} as the smallest; check how rows and "
+            "weights were chosen."
+        )
     if np.count_nonzero(weights) < 2:
         raise ValueError(
             "sample_weight must be positive for at least two rows, got non-zero weights for "

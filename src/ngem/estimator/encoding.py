@@ -84,7 +84,8 @@ def encode(X: Any, columns: Sequence[Column]) -> Float[np.ndarray, "batch column
 
 def check_columns(columns: Sequence[Column], names: Sequence[str]) -> None:
     """Refuse a table that lacks a column, naming those that are missing and those it has."""
-    missing = [column.name for column in columns if column.name not in set(names)]
+    found = set(names)
+    missing = [column.name for column in columns if column.name not in found]
     if missing:
         known = {column.name for column in columns}
         more = [name for name in names if name not in known]

@@ -327,9 +327,9 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def _crps_by_quadrature(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
         rows = y.shape[:-1]
-        flat: Mixture = broadcast_rows(self, self.batch_shape, rows)._flat()
-        score = univariate.crps(flat._cdf(), flat._shape()["grid"], y.reshape(-1))
-        return score.reshape(rows)
+        repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
+        flat, y = repeated._by_row((repeated, y))
+        return univariate.crps(flat._cdf(), flat._shape()["grid"], y[:, 0]).reshape(rows)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -440,9 +440,7 @@ class Mixture(eqx.Module):
         that turn too often for it go through the general form, as traced arrays do, which may be
         differentiated.
         """
-        rows = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[len(self.batch_shape) :]), (self, *per_row)
-        )
+        rows = self._by_row((self, *per_row))
         if not all(map(checks.is_concrete, jax.tree.leaves((rows, shared)))):
             answers, _ = program(*rows, *shared, quick=False)
             return answers.reshape(*self.batch_shape, *answers.shape[1:])
@@ -454,20 +452,29 @@ class Mixture(eqx.Module):
             answers[~is_right], _ = _in_blocks(general, wrong, shared, _GRID_BLOCK)
         return jnp.asarray(answers.reshape(*self.batch_shape, *answers.shape[1:]))
 
+    def _by_row(self, tree: Any) -> Any:
+        """Return arrays that begin with the axes of the batch with one axis of rows instead."""
+        axes, count = len(self.batch_shape), math.prod(self.batch_shape)
+        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[axes:]), tree)
+
     def _each_row(
-        self, program: Callable[..., Array], *per_row: Array, shared: tuple[Array, ...] = ()
+        self,
+        program: Callable[..., Array],
+        *per_row: Array,
+        shared: tuple[Array, ...] = (),
+        size: int | None = None,
     ) -> Array:
         """Return what a program computes for each row, in blocks on all cores for very many rows.
 
         Traced arrays are part of a larger program, which is not split.
         """
-        arguments = (self, *per_row)
-        is_large = len(self.batch_shape) == 1 and len(self.logits) > _BLOCK
+        arguments, size = (self, *per_row), size or _BLOCK
+        is_large = len(self.batch_shape) == 1 and len(self.logits) > size
         has_equal_rows = all(array.shape[:-1] == self.batch_shape for array in per_row)
         is_concrete = all(map(checks.is_concrete, jax.tree.leaves((arguments, shared))))
         if not (is_large and has_equal_rows and is_concrete and jax.default_backend() == "cpu"):
             return program(*arguments, *shared)
-        return jnp.asarray(_in_blocks(program, jax.tree.map(np.asarray, arguments), shared, _BLOCK))
+        return jnp.asarray(_in_blocks(program, jax.tree.map(np.asarray, arguments), shared, size))
 
     def _bumps(self) -> dict[str, Any]:
         """Return densities, their cdf, and bounds that hold nearly all of each row's probability.

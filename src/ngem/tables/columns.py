@@ -91,12 +91,13 @@ def describe(
         column, note = _column(table, name, tallies[name], name in named, asked=bool(features))
         columns += [] if column is None else [column]
         notes |= {name: note} if note else {}
-    notes |= {name: note for name in targets if (note := _signs(tallies[name]))}
     if not columns:
         raise TableError(
             f"{table} must have a column to predict from, got {len(notes)} of no use: "
-            f"{_listed(notes)}; name one with --features if it is of use all the same."
+            f"{_listed([f'{name} ({note})' for name, note in notes.items()])}; name one with "
+            "--features if it is of use all the same."
         )
+    notes |= {name: note for name in targets if (note := _signs(tallies[name]))}
     return Description(tuple(columns), tuple(targets), rows, notes)
 
 
@@ -266,5 +267,5 @@ def _check_roles(features: Sequence[str], targets: Sequence[str]) -> None:
             )
 
 
-def _listed(names: Sequence[str] | dict[str, str]) -> str:
-    return ", ".join(list(names)[:5]) + (" …" if len(names) > 5 else "")
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")

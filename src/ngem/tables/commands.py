@@ -35,7 +35,7 @@ from .predictions import (
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
-from .write import check_output, with_predictions, writing
+from .write import check_output, is_text, quote_formulas, with_predictions, writing
 
 #: Held-out rows that a model keeps to calibrate intervals.
 _MOST_PIT = 10_000
@@ -159,6 +159,7 @@ def predict(
     conformal: bool = False,
     calibration: Path | None = None,
     keep: str | None = None,
+    formulas: bool = False,
     missing: str | None = None,
     seed: int = 0,
     out: Path | None = None,
@@ -177,7 +178,7 @@ def predict(
         if not force:
             _check_replaces_predictions(out, schema.targets)
     key = jax.random.key(seed)
-    count, empty, unseen = 0, 0, 0
+    count, empty, unseen, quoted = 0, 0, 0, 0
     with opened(path, how) as table, writing(out) as append:
         table = with_decimal(table, schema.decimal)
         kept = split_names(keep, column_types(table))
@@ -185,17 +186,24 @@ def predict(
             rows = batch.encoded(schema)
             x, batch_key = rows.x[rows.complete], jax.random.fold_in(key, count)
             columns = prediction_columns(estimator.model_, schema.targets, x, wanted, batch_key)
-            append(with_predictions(rows, columns))
+            frame = with_predictions(rows, columns)
+            if is_text(out) and not formulas:
+                frame, changed = quote_formulas(frame)
+                quoted += changed
+            append(frame)
             count, empty = count + len(rows.x), empty + len(rows.x) - len(x)
             unseen += int(np.sum(unseen_rows(x, schema)))
         if count == 0:
             raise TableError(f"{table} must hold rows below its header, got none.")
     output.text(messages.predicted_text(count, empty, unseen, out))
+    if quoted:
+        output.text(messages.quoted_text(quoted))
     output.json(
         {
             "rows": count,
             "empty_rows": empty,
             "rows_with_unseen_categories": unseen,
+            "quoted_cells": quoted,
             "out": None if out is None else str(out),
         }
     )

@@ -119,7 +119,9 @@ class _Reader:
     """Reads the columns of some rows as what they should hold."""
 
     def __init__(self, table: TableFile, frame: pl.DataFrame) -> None:
-        self._table, self._frame = table, frame
+        self._table = table
+        # Found once: a frame looks through all of its columns for each that it is asked for.
+        self._columns = {series.name: series for series in frame.get_columns()}
         self._decimal = table.decimal or "."
 
     def feature(self, column: Column) -> pl.Series:
@@ -134,22 +136,22 @@ class _Reader:
 
     def numbers(self, name: str) -> pl.Series:
         """Return a column as finite numbers."""
-        dtype = self._frame.schema[name]
+        dtype = self._columns[name].dtype
         if dtype in TEXT:
             text = self._text(name)
             numbers = self._parse(text, lambda one: to_numbers(one, self._decimal))
             self._refuse(name, text.is_not_null() & numbers.is_null(), "numbers")
         elif dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
-            numbers = self._frame[name].cast(pl.Float64).fill_nan(None)
+            numbers = self._columns[name].cast(pl.Float64).fill_nan(None)
         elif dtype == pl.Duration:
-            numbers = self._frame[name].dt.total_microseconds().cast(pl.Float64) / 1e6
+            numbers = self._columns[name].dt.total_microseconds().cast(pl.Float64) / 1e6
         else:
             raise self._other_type(name, "numbers")
         self._refuse(name, numbers.is_infinite().fill_null(False), "finite numbers")
         return numbers.rename(name)
 
     def _booleans(self, name: str) -> pl.Series:
-        if self._frame.schema[name] not in TEXT:
+        if self._columns[name].dtype not in TEXT:
             return self.numbers(name)
         text = self._text(name)
         found = self._parse(text, to_booleans)
@@ -160,11 +162,11 @@ class _Reader:
         return found.rename(name)
 
     def _dates(self, column: Column) -> pl.Series:
-        dtype = self._frame.schema[column.name]
+        dtype = self._columns[column.name].dtype
         if dtype == pl.Time:
             return self._select(pl.date(1970, 1, 1).dt.combine(pl.col(column.name)), column.name)
         if dtype.is_temporal() and dtype != pl.Duration:
-            return self._frame[column.name]
+            return self._columns[column.name]
         if dtype not in (*TEXT, pl.Null):
             raise self._other_type(column.name, "dates")
         text = self._text(column.name)
@@ -179,21 +181,21 @@ class _Reader:
         return self._select(clean(pl.col(name)), name)
 
     def _select(self, expression: pl.Expr, name: str) -> pl.Series:
-        return self._frame.select(expression.alias(name)).to_series()
+        return self._columns[name].to_frame().select(expression.alias(name)).to_series()
 
     def _parse(self, text: pl.Series, parse: Any) -> pl.Series:
         return text.to_frame("text").select(parse(pl.col("text"))).to_series()
 
     def _other_type(self, name: str, what: str) -> TableError:
         return TableError(
-            f"column {name!r} of {self._table} must hold {what}, got {self._frame.schema[name]}; "
+            f"column {name!r} of {self._table} must hold {what}, got {self._columns[name].dtype}; "
             "convert it first."
         )
 
     def _refuse(self, name: str, bad: pl.Series, what: str) -> None:
         if not bad.any():
             return
-        row, value = self._frame[ROW].filter(bad)[0], self._frame[name].filter(bad)[0]
+        row, value = self._columns[ROW].filter(bad)[0], self._columns[name].filter(bad)[0]
         count = int(bad.sum())
         raise TableError(
             f"column {name!r} of {self._table} must hold {what}, got {value!r} in row {row}"

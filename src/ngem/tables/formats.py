@@ -13,6 +13,7 @@ import polars as pl
 
 from . import sniff
 from .opening import TableError, TableFile
+from .parquet import ParquetError, parquet_frames, parquet_types
 
 #: Text that stands for a missing value.
 GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -33,7 +34,7 @@ _HAS_VALUE = "__has_value__"
 def column_types(table: TableFile) -> dict[str, Any]:
     """Return the names and polars types of a table's columns; only the header is read."""
     with _readable(table):
-        types = _scan(table).collect_schema()
+        types = _scan(table).collect_schema() if table.is_text else parquet_types(table.path)
     return {name: dtype for name, dtype in types.items() if name != ROW}
 
 
@@ -70,9 +71,12 @@ def frames(
         size: Rows per frame; None means `BATCH`.
     """
     with _readable(table):
+        if not table.is_text:
+            yield from parquet_frames(table.path, names, size or BATCH, ROW)
+            return
         rows = _scan(table)
         columns = rows.collect_schema().names()
-        has_tail = table.is_text and len(columns) > 2
+        has_tail = len(columns) > 2
         # polars fills up rows with fewer fields than the header, so the last one is then missing.
         last = [columns[-1]] if has_tail else []
         if has_tail:
@@ -108,9 +112,7 @@ def category_names(column: pl.Expr) -> pl.Expr:
 
 
 def _scan(table: TableFile) -> pl.LazyFrame:
-    """Return a table's rows with their numbers, to be read later."""
-    if not table.is_text:
-        return pl.scan_parquet(table.path, row_index_name=ROW, row_index_offset=1)
+    """Return the rows of a text file with their numbers, to be read later."""
     return pl.scan_csv(
         table.path,
         separator=table.separator,
@@ -163,7 +165,7 @@ def _readable(table: TableFile) -> Iterator[None]:
     """Turn an error of polars into one sentence."""
     try:
         yield
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, ParquetError) as error:
         if table.is_text:
             _check_ragged(table, len(table.header))
         lines = str(error).strip().splitlines() or [type(error).__name__]

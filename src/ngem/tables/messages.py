@@ -196,6 +196,14 @@ def predicted_text(rows: int, empty: int, unseen: int, out: Path | None) -> str:
     return f"Predictions for {count(rows, 'row')}{gaps} written to {where}{note}"
 
 
+def quoted_text(cells: int) -> str:
+    """Return a note on cells that were changed because a spreadsheet would run them."""
+    return (
+        f"Note: {cells:,} cells begin with =, +, - or @, and a spreadsheet would run them as "
+        "formulas; they have ' in front. --formulas writes them as they are."
+    )
+
+
 def settings_text(settings: dict[str, Any]) -> str:
     """Return the settings that a trial chooses."""
     return ", ".join(f"{_SETTINGS[name]} {_setting(value)}" for name, value in settings.items())

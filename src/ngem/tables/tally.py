@@ -145,7 +145,7 @@ def _add_batch(
     tallies: dict[str, Tally], frame: pl.DataFrame, collected: Collection[str], decimal: str
 ) -> None:
     """Add one batch; what concerns all columns is asked of all of them at once."""
-    texts = [name for name, one in tallies.items() if one.dtype in TEXT]
+    texts = {name: None for name, one in tallies.items() if one.dtype in TEXT}
     numeric = [name for name, one in tallies.items() if one.dtype.is_numeric()]
     rows, frame = frame[ROW], frame.select(list(tallies))
     frame = frame.with_columns(
@@ -159,7 +159,7 @@ def _add_batch(
     known = _row(frame.select(pl.all().count()))
     first = _row(frame.select(pl.all().drop_nulls().first()))
     facts = _Facts(numbers)
-    digits = _Digits(frame.select(texts))
+    digits = _Digits(frame.select(list(texts)))
     for name, one in tallies.items():
         one.rows += len(frame)
         one.known += known[name]
@@ -182,9 +182,10 @@ def _floats(tallies: Mapping[str, Tally]) -> list[str]:
 
 
 def _plain_number(text: pl.Expr, decimal: str) -> pl.Expr:
-    if decimal == ".":
-        return text.cast(pl.Float64, strict=False)
-    return to_numbers(text, decimal)
+    """Return numbers without signs of money and marks between thousands; null for other texts."""
+    if decimal == ",":
+        text = pl.when(~text.str.contains(".", literal=True)).then(text).str.replace(",", ".")
+    return text.cast(pl.Float64, strict=False)
 
 
 def _row(frame: pl.DataFrame) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import polars as pl
 
 from .. import _files
 from .encode import Rows
+from .formats import TEXT
 from .opening import TableError
 
 #: Separators of the text formats that we write, by suffix.
@@ -48,6 +49,39 @@ def _in_place(name: str, values: np.ndarray, is_complete: np.ndarray) -> pl.Seri
     column[is_complete] = values
     series = pl.Series(name, column).fill_nan(None)
     return series.cast(pl.Boolean) if values.dtype == bool else series
+
+
+def is_text(path: Path | None) -> bool:
+    """Return whether a table is written as text, which spreadsheets open; None is CSV."""
+    return path is None or check_output(path) in SEPARATORS
+
+
+def quote_formulas(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Return a frame whose text no spreadsheet runs as a formula, and how many cells changed.
+
+    Such a cell begins with =, +, -, @, a tab or a carriage return, and is not a number. It gets '
+    in front, as OWASP advises. Names of columns are cells too.
+    """
+    texts = [name for name, dtype in frame.schema.items() if dtype in TEXT]
+    cells = frame.select(_is_formula(pl.col(name).cast(pl.String)) for name in texts)
+    counts = {series.name: int(series.sum() or 0) for series in cells.get_columns()}
+    found = [name for name, count in counts.items() if count]
+    quoted = [
+        pl.when(_is_formula(text := pl.col(name).cast(pl.String)))
+        .then(pl.concat_str(pl.lit("'"), text))
+        .otherwise(text)
+        .alias(name)
+        for name in found
+    ]
+    names = pl.Series(frame.columns, dtype=pl.String)
+    renamed = {name: f"'{name}" for name in names.filter(pl.select(_is_formula(names)).to_series())}
+    return frame.with_columns(quoted).rename(renamed), sum(counts.values()) + len(renamed)
+
+
+def _is_formula(text: Any) -> pl.Expr:
+    text = pl.lit(text) if isinstance(text, pl.Series) else text
+    is_number = text.cast(pl.Float64, strict=False).is_not_null()
+    return (text.str.contains(r"^[=+\-@\t\r]") & ~is_number).fill_null(False)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,10 @@
 """A fitted model on one page: a self-contained HTML file for screen, phone and paper."""
 
+import base64
+import hashlib
 import json
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -57,7 +61,8 @@ def make_report(
         if kind.step
         else None,
         least_likely=_least_likely(rows, schema, scores, importance),
-        command=schema.command,
+        options=_options(schema.command),
+        policy=_policy(),
         settings=json.dumps(_settings(model), indent=1),
         version=__version__,
         member=kind.member,
@@ -84,9 +89,43 @@ def _gains(model: Estimator, schema: Schema) -> Picture | None:
     return None if gains is None else pictures.gain_bars(gains, schema.numbers)
 
 
+def _options(command: str) -> list[tuple[str, str]]:
+    """Return the options of the command that a model file states; none if it is no such command.
+
+    Not the command itself: the file may come from anybody, and text in a page gets pasted.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # an open quote
+        return []
+    if words[:2] != ["ngem", "fit"] or len(words) % 2 == 0:
+        return []
+    pairs = [("DATA", words[2]), *zip(words[3::2], words[4::2], strict=True)]
+    return pairs if all(name.startswith("--") for name, _ in pairs[1:]) else []
+
+
+def _policy() -> str:
+    """Return a policy that lets the page show its own pictures and run its own script, no more."""
+    text = _source()
+    hashes = {}
+    for tag in ("style", "script"):
+        inline = re.search(f"<{tag}>(.*?)</{tag}>", text, re.S)
+        assert inline is not None, f"the page has no {tag}"
+        digest = hashlib.sha256(inline[1].encode()).digest()
+        hashes[tag] = f"'sha256-{base64.b64encode(digest).decode()}'"
+    return (
+        f"default-src 'none'; img-src data:; style-src {hashes['style']}; "
+        f"script-src {hashes['script']}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source() -> str:
+    return resources.files("ngem.tables.report").joinpath("page.html").read_text(encoding="utf-8")
+
+
 def _template() -> jinja2.Template:
     """Return the template of the page; it escapes every text that it inserts."""
-    text = resources.files("ngem.tables.report").joinpath("page.html").read_text(encoding="utf-8")
+    text = _source()
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
