@@ -9,6 +9,8 @@ from ngem.estimator import diagnostics
 from ngem.estimator.diagnostics import diagnose
 from ngem.estimator.prediction import Model
 from ngem.estimator.preprocessing import Table, fit_inputs, fit_scaling
+from ngem.estimator.targets import TargetUnits
+from ngem.families import DiagonalGaussian
 from ngem.nn import average, mixture_mlp
 
 N_TRAIN = 60
@@ -36,23 +38,28 @@ def known_model(train):
     return Known(average([network, network]), *units)
 
 
+def targets_of(model):
+    return TargetUnits(DiagonalGaussian(), model.targets)
+
+
 def judged(networks=-1.0):
     return GuardFit(None, np.zeros(0), networks, -2.5, -3.0, np.zeros(0))
 
 
 def test_gains_are_differences_of_mean_log_densities(train):
     model = known_model(train)
-    numbers = diagnose(model, train, judged())
+    numbers = diagnose(model, targets_of(model), train, judged())
     assert numbers["gain_over_linear"] == pytest.approx(1.5)
     assert numbers["gain_over_gaussian"] == pytest.approx(2.0)
     assert numbers["nll_offset"] == pytest.approx(np.log(model.targets.scale).sum())
     np.testing.assert_allclose(numbers["target_location"], model.targets.location)
-    nothing = diagnose(model, train, judged(float("nan")))
+    nothing = diagnose(model, targets_of(model), train, judged(float("nan")))
     assert nothing["gain_over_linear"] is None
 
 
 def test_components_are_counted_on_training_rows(train):
-    numbers = diagnose(known_model(train), train, judged())
+    model = known_model(train)
+    numbers = diagnose(model, targets_of(model), train, judged())
     fraction = np.average(train.x[:, 0] > 0, weights=train.weights)
     expected = 2**fraction * 3 ** (1 - fraction)
     assert numbers["effective_components"] == pytest.approx(expected)
