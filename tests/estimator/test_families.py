@@ -127,29 +127,6 @@ def test_censored_positive_targets_are_learned_from():
 
 
 @pytest.mark.trains
-def test_zeros_beside_amounts_are_values_below_the_smallest():
-    """The recipe of docs/families.md: a component moves below, with the weight of the zeros."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 1))
-    chance = np.where(x[:, 0] > 0, 0.6, 0.1)
-    y = np.where(rng.uniform(size=400) < chance, 0.0, rng.lognormal(1.0, 0.4, size=400))
-    least = y[y > 0].min()
-    model = MixtureBoostingRegressor(
-        2,
-        family="lognormal",
-        max_rounds=60,
-        num_leaves=4,
-        n_members=1,
-        random_state=0,
-        n_jobs=1,
-    )
-    model.fit(x, np.where(y > 0, y, -np.inf), upper=np.where(y > 0, y, least))
-    ask = np.array([[-1.0], [1.0]])
-    log_zero = model.log_prob(ask, np.full(2, -np.inf), upper=np.full(2, least))
-    np.testing.assert_allclose(np.exp(log_zero), [0.1, 0.6], atol=0.2)
-
-
-@pytest.mark.trains
 def test_a_family_with_options_that_cannot_be_is_no_model_file(tmp_path):
     from ngem.estimator import tree_file
 
