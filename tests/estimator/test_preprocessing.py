@@ -148,7 +148,7 @@ def test_what_is_known_of_targets_are_themselves_or_the_ends_of_intervals():
     assert table._replace(ends=ends).given is ends
     scaling = fit_scaling(np.array([[0.0, 2.0], [2.0, 6.0]]))  # means 1 and 4, deviations 1 and 2
     expected = [[0.0, 0.0, -1e4, 1e4], [1.0, 0.0, 2.0, 0.5]]
-    np.testing.assert_allclose(scaling.forward_ends(ends), expected)
+    np.testing.assert_allclose(scaling.forward_ends(ends, 1e4), expected)
 
 
 COLUMNS = {"a": [1.0, 2.0], "b": ["x", "y"]}

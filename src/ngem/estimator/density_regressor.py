@@ -373,7 +373,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
 
 def _refuse_dictionary(name: str, X: Any) -> None:
-    if isinstance(X, dict):
+    # One of scipy's sparse matrices is a dictionary too; scikit-learn refuses it in its own words.
+    if isinstance(X, dict) and not hasattr(X, "toarray"):
         raise ValueError(
             f"{name} must be an array or a data frame, got a dictionary; for one row try "
             "pandas.DataFrame([row]), for columns pandas.DataFrame(columns)."

@@ -64,8 +64,10 @@ def covariances_of(family: str) -> tuple[str, ...]:
     return tuple(kind.names[1] for kind in FAMILIES.values() if kind.names[0] == name)
 
 
-def is_known(family: str, covariance: str) -> bool:
+def is_known(family: object, covariance: object) -> bool:
     """Return whether there is such a family, with options that it can have."""
+    if not (isinstance(family, str) and isinstance(covariance, str)):
+        return False
     try:
         return bool(get_family(family, covariance))
     except ValueError:
