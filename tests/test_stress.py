@@ -11,9 +11,8 @@ import pytest
 TREE = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
-    "parts", ["disks,commands", pytest.param("", marks=pytest.mark.slow)], ids=["quick", "all"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", ["disks,commands", ""], ids=["quick", "all"])
 def test_the_smallest_campaign_finds_nothing(parts, tmp_path):
     out = tmp_path / "results.json"
     command = [sys.executable, "benchmarks/stress", "--size", "smoke", "--parts", parts]

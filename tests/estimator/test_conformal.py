@@ -298,6 +298,7 @@ def test_it_is_an_estimator_of_scikit_learn():
 
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", ["network", "stack"])
+@pytest.mark.slow
 def test_it_is_saved_with_its_model(kind, tmp_path):
     x, y = branches()
     network = tiny(max_epochs=2, n_members=2, dropout=0.0)

@@ -44,7 +44,6 @@ def make_rows(family, n=120):
     slow_but(
         [(family, kind) for family in TARGETS for kind in KINDS],
         ("lognormal", "network"),
-        ("logitnormal(0, 100)", "trees"),
     ),
 )
 def test_predictions_keep_to_where_targets_lie(family, kind, tmp_path):

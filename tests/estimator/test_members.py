@@ -158,6 +158,7 @@ def entropies(mixture):
     return integrate.simpson(special.entr(density), x=grid)
 
 
+@pytest.mark.slow
 def test_uncertainty_has_two_parts(model):
     x = np.array([[0.0], [0.9], [1.3]])
     parts = model.predict_uncertainty(x, n_samples=500)

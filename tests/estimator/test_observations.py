@@ -43,6 +43,7 @@ def test_the_truth_is_learned_from_censored_rows(model):
     np.testing.assert_allclose(spread, NOISE, rtol=0.25)
 
 
+@pytest.mark.slow
 def test_trees_learn_from_censored_rows_too():
     pytest.importorskip("lightgbm")
     x, _, lower, upper = times(1500)

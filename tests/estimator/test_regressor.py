@@ -91,6 +91,7 @@ def test_scikit_learn_checks_of_members(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_it_clones_searches_and_sits_in_a_pipeline():
     x, y = branches()
     estimator = tiny(**SMALLEST)
@@ -322,7 +323,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(SETTINGS, "networks", "everything else"))
+@pytest.mark.parametrize("name", slow_but(SETTINGS, "everything else"))
 def test_settings_reach_the_fit(name, one):
     x, y = branches()
     fitted = tiny(**SETTINGS[name]).fit(x, y)
@@ -663,7 +664,9 @@ def test_weights_that_leave_too_little_are_refused():
     x, y = branches()
     with pytest.raises(ValueError, match="positive for at least two rows"):
         tiny().fit(x, y, sample_weight=np.arange(120) == 3)
-    with pytest.raises(ValueError, match="one number of at least 0 for each of the 120 rows, .* -1 as the"):
+    with pytest.raises(
+        ValueError, match="one number of at least 0 for each of the 120 rows, .* -1 as the"
+    ):
         tiny().fit(x, y, sample_weight=np.full(120, -1.0))
 
 
@@ -698,6 +701,7 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path):
         tiny(**settings).fit(x, y + 1e-3 * x[:, 0])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_tells_apart_what_would_train_otherwise(tmp_path):
     x, y = branches()
     settings = {"max_epochs": 2, "checkpoint": tmp_path / "run"}
@@ -833,6 +837,7 @@ def assert_same(left, right, x, y):
         assert getattr(left, name) == getattr(right, name)
 
 
+@pytest.mark.slow
 def test_copies_are_the_same(one, two, tmp_path):
     for model, (x, y) in ((one, branches()), (two, correlated())):
         assert_same(model, pickle.loads(pickle.dumps(model)), x, y)

@@ -57,6 +57,7 @@ def test_scorers_are_means_and_greater_is_better():
     assert crps_scorer(model, x, far) < crps_scorer(model, x, y)
 
 
+@pytest.mark.slow
 def test_the_energy_scorer_is_crps_in_one_dimension_and_joint_in_more():
     model, (x, y) = fitted("one"), branches(200, seed=7)
     exact = crps_scorer(model, x, y)

@@ -180,6 +180,7 @@ def test_a_saved_stack_predicts_the_same(model, tmp_path):
     np.testing.assert_allclose(loaded.log_prob(x, y), model.log_prob(x, y), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_changed_stack_is_refused(model, tmp_path):
     path = tmp_path / "model.ngem"
     model.save(path)

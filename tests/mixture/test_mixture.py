@@ -175,6 +175,7 @@ def test_quantile_in_single_precision():
         assert abs(cdf(x[n]) - 0.9) < 2e-6 + 4 * step
 
 
+@pytest.mark.slow
 def test_levels_are_a_further_axis_of_quantiles():
     """Every row is asked for every level, whatever their numbers are; scipy's cdf inverts them."""
     mixture, truth = rows_mixture(3)
@@ -598,6 +599,7 @@ def test_a_mixture_is_one_pytree():
     np.testing.assert_allclose(jax.jit(Mixture.log_prob)(mixture, y), mapped, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_region_of_nan_has_no_mass_and_changes_no_other_row():
     mixture = ngem.gaussian_mixture(jnp.zeros((3, 1)), jnp.zeros((3, 1, 1)), jnp.ones((3, 1, 1)))
     found = np.asarray(mixture.region_mass(jnp.array([0.5, jnp.nan, jnp.inf])))

@@ -413,6 +413,7 @@ def test_mode_derivatives_agree_with_finite_differences():
 
 
 @pytest.mark.parametrize("name", [*NAMES[:4], *NAMES[5:]])  # not "twenty"
+@pytest.mark.slow
 def test_highest_density_region_has_the_mass_and_the_shape(name):
     rows = CASES[name]
     n_rows = len(rows.location)

@@ -39,6 +39,7 @@ def test_a_component_without_density_leaves_values_and_gradients_of_sgem_finite(
     assert float(gradient) == pytest.approx(-1.0)
 
 
+@pytest.mark.slow
 def test_intervals_may_have_several_axes_of_rows():
     """Against each row by itself."""
     rng = np.random.default_rng(0)

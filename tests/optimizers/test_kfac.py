@@ -227,6 +227,7 @@ def regression(optimizer_of, rates, steps, curved):
     return np.asarray(jax.jit(lambda r: jax.lax.map(losses, r))(rates))
 
 
+@pytest.mark.slow
 def test_needs_far_fewer_steps_than_gradient_descent():
     (ours,) = regression(kfac, jnp.asarray([1.0]), 300, curved=True) < 0.05
     assert ours.any()

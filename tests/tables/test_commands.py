@@ -389,6 +389,7 @@ def test_a_few_rows_with_gaps(tmp_path, small_trials):
 
 
 @pytest.mark.filterwarnings("ignore:.*logistic:FutureWarning")
+@pytest.mark.slow
 def test_several_targets_and_options(here, tmp_path):
     options = ("--covariance", "logistic", "--objective", "nll", "--seed", "3", "--quiet")
     command = ("fit", here / "train.csv", "--target", "price,size", *TINY, *options)

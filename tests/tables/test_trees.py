@@ -79,6 +79,7 @@ def test_fit_reports_what_it_did(here):
     assert float(gain[1]) > 0.5
 
 
+@pytest.mark.slow
 def test_fit_hands_over_codes_and_gaps(here, tmp_path, monkeypatch, passes):
     fitted = []
     fit = MixtureBoostingRegressor.fit
