@@ -665,7 +665,7 @@ def test_weights_that_leave_too_little_are_refused():
     with pytest.raises(ValueError, match="positive for at least two rows"):
         tiny().fit(x, y, sample_weight=np.arange(120) == 3)
     with pytest.raises(
-        ValueError, match="one number of at least 0 for each of the 120 rows, .* -1 as the"
+        ValueError, match=r"one number of at least 0 for each of the 120 rows, .* -1 as the"
     ):
         tiny().fit(x, y, sample_weight=np.full(120, -1.0))
 
