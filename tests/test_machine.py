@@ -11,8 +11,6 @@ import pytest
 
 from ngem import _machine
 
-from .cases import slow_but
-
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, tmp_path):
@@ -123,7 +121,8 @@ FORKS = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("who", slow_but(["ngem", "jax alone"], "jax alone"))
+@pytest.mark.parametrize("who", ["ngem", "jax alone"])
+@pytest.mark.slow
 def test_a_fork_after_jax_has_started_is_refused_at_once(who):
     """And one before it is not. A child that computes would wait forever."""
     model = Path(__file__).parent / "estimator/files/gaussian_0_1.ngem"

@@ -210,6 +210,7 @@ def test_several_targets_are_tested_together():
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_the_sampled_mass_is_that_of_scipys_mixture():
     model = fitted("two")
     x, y = (part[:4] for part in correlated(8, seed=3))
@@ -313,6 +314,7 @@ def test_it_is_saved_with_its_model(kind, tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_hostile_files_are_refused(tmp_path):
     path = tmp_path / "model"
     x, y = branches()

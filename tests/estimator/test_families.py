@@ -110,6 +110,7 @@ def test_wrong_names_and_options_are_refused(kind, family, message):
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_censored_positive_targets_are_learned_from():
     """Times that end when a study ends: the mean is that of all times, not of those seen."""
     rng = np.random.default_rng(0)

@@ -124,6 +124,7 @@ def both_targets(n_rows=600, seed=0):
     return x, y
 
 
+@pytest.mark.slow
 def test_missing_targets_are_left_out_of_the_likelihood_exactly():
     x, y = both_targets()
     model = MDNRegressor(**SMALL, random_state=0).fit(x, y)

@@ -106,6 +106,7 @@ def test_it_clones_searches_and_sits_in_a_pipeline():
     assert cross_val_score(estimator, x, y, cv=2).shape == (2,)
 
 
+@pytest.mark.slow
 def test_text_is_refused_with_a_way_out_that_works():
     x, y = branches()
     table = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 1, "high", "low")})
@@ -206,6 +207,7 @@ def test_another_number_of_draws_compiles_nothing(one, monkeypatch):
     assert prediction._draws(2048) == [1024, 1024]
 
 
+@pytest.mark.slow
 def test_a_frame_gives_the_inputs_of_a_one_hot_encoder():
     table, y = mixed_table()
     table = table.drop(columns="when").dropna()
@@ -910,6 +912,7 @@ def test_features_in_single_precision_do_not_limit_the_units_of_targets(unit):
         np.testing.assert_allclose(ask(model, unit), ask(expected, 1.0), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_it_works_with_the_settings_that_users_have():
     """Single precision, silent promotion allowed, warnings as errors, no type checks.
 

@@ -12,7 +12,7 @@ from ngem.families import FullGaussian, LocationScale
 from ngem.mixture import gaussian_mixture
 from ngem.objectives import NGEM, NLL
 
-from ..cases import FAMILIES
+from ..cases import FAMILIES, slow_but
 
 INDEPENDENT = [name for name, case in FAMILIES.items() if case.standard and name != "full"]
 
@@ -114,7 +114,7 @@ def test_each_coordinate_counts_by_what_is_known_of_it(name):
     )
 
 
-@pytest.mark.parametrize("name", INDEPENDENT)
+@pytest.mark.parametrize("name", slow_but(INDEPENDENT, "diag"))
 def test_gradients_are_finite_in_single_precision_whatever_is_known(name):
     """Scales near their floor, targets far out, intervals without an end."""
     family = FAMILIES[name].family
@@ -126,6 +126,7 @@ def test_gradients_are_finite_in_single_precision_whatever_is_known(name):
         assert all(jnp.isfinite(leaf).all() for leaf in grads)
 
 
+@pytest.mark.slow
 def test_responsibilities_are_those_of_probabilities():
     """The gradient of the logits is weight - responsibility, by equation (15) with masses."""
     logits, mean, scale = np.array([0.3, -0.2]), np.array([0.0, 2.0]), np.array([1.0, 0.5])

@@ -189,7 +189,8 @@ def linear_layers(tree):
     return [node for node in jax.tree.leaves(tree, is_leaf=is_linear) if is_linear(node)]
 
 
-@pytest.mark.parametrize("separate", slow_but([False, True], True))
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.slow
 def test_taps_see_inputs_and_output_gradients_in_the_order_of_the_tree(separate):
     settings = {"n_components": 2, "hidden_sizes": (4, 5), "separate": separate}
     network = float64(mixture_mlp(3, 1, key=KEY, **settings))

@@ -70,6 +70,7 @@ def test_smoke_budget(group, tmp_path, data_dir):
             assert (tmp_path / name / f"{name}.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_a_run_of_a_smoke_budget_ends_in_a_report(tmp_path, data_dir, monkeypatch):
     """One run of `ngem reproduce table5 --budget smoke`, which has three, in this process."""
     one = {"objectives": [], "single": ["mse"]}

@@ -103,6 +103,7 @@ def test_important_columns_come_first(fitted):
     assert list(rises.values()) == sorted(rises.values(), reverse=True)
 
 
+@pytest.mark.slow
 def test_a_typical_row_is_one_that_could_be(fitted):
     _, rows = fitted
     row = densities.typical_row(rows, SCHEMA)

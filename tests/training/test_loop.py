@@ -117,6 +117,7 @@ ALL_AT_ONCE = {"separate": True, "dropout": 0.2, "layer_norm": True}
 @pytest.mark.parametrize(
     "settings", slow_but([ALL_AT_ONCE, *({k: v} for k, v in ALL_AT_ONCE.items())], ALL_AT_ONCE)
 )
+@pytest.mark.slow
 def test_networks_learn(settings):
     result = run(net=network(**settings))
     assert result.history.train[-1] < result.history.train[0] - 0.1
