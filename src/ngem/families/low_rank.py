@@ -47,7 +47,7 @@ class LowRankGaussian(AbstractFamily):
     covariance_options: ClassVar[tuple[str, ...]] = ("rank",)
     has_crps: ClassVar[bool] = True
 
-    rank: int = 4
+    rank: int | float = 4  # options are read as floats
 
     def __post_init__(self) -> None:
         if self.rank not in range(1, _LARGEST_RANK + 1):
@@ -55,14 +55,15 @@ class LowRankGaussian(AbstractFamily):
                 f"rank of covariance 'low-rank' must be a whole number from 1 to {_LARGEST_RANK}, "
                 f"got {self.rank!r}; for example low-rank(4)."
             )
-        object.__setattr__(self, "rank", int(self.rank))  # options are read as floats
+        object.__setattr__(self, "rank", int(self.rank))
 
     def num_raw(self, dim: int) -> int:
-        return dim * (2 + self.rank)
+        return dim * (2 + int(self.rank))
 
     def constrain(self, raw: Float[Array, " raw"], dim: int) -> MeanFactors:
-        mean, raw_scale, factors = jax.lax.split(raw, (dim, dim, dim * self.rank))
-        return MeanFactors(mean, self.positive(raw_scale), factors.reshape(dim, self.rank))
+        rank = int(self.rank)
+        mean, raw_scale, factors = jax.lax.split(raw, (dim, dim, dim * rank))
+        return MeanFactors(mean, self.positive(raw_scale), factors.reshape(dim, rank))
 
     def unconstrain(self, params: MeanFactors) -> Float[Array, " raw"]:
         return jnp.concatenate(
@@ -189,7 +190,7 @@ class LowRankGaussian(AbstractFamily):
     def from_moments(
         self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]
     ) -> MeanFactors:
-        factors = jnp.zeros((*mean.shape, self.rank), mean.dtype)
+        factors = jnp.zeros((*mean.shape, int(self.rank)), mean.dtype)
         return MeanFactors(mean, jnp.sqrt(variance), factors)
 
     def marginal(self, params: MeanFactors, dims: tuple[int, ...]) -> MeanFactors:
