@@ -37,7 +37,8 @@ class LowRankGaussian(AbstractFamily):
     analysis. Nothing here has dim x dim entries. With V = W / scale all inverses are those of
     I + V^T V, of size rank (Woodbury), so work and memory grow as dim rank (and rank^2).
 
-    Fisher information: see `fisher_solve`.
+    Fisher information: see `fisher_solve`. Inside, factors are rows (rank, dim), in which order
+    raw outputs hold them too: vector instructions need a long last axis.
 
     Attributes:
         rank: Number of factors.
@@ -63,11 +64,11 @@ class LowRankGaussian(AbstractFamily):
     def constrain(self, raw: Float[Array, " raw"], dim: int) -> MeanFactors:
         rank = int(self.rank)
         mean, raw_scale, factors = jax.lax.split(raw, (dim, dim, dim * rank))
-        return MeanFactors(mean, self.positive(raw_scale), factors.reshape(dim, rank))
+        return MeanFactors(mean, self.positive(raw_scale), factors.reshape(rank, dim).T)
 
     def unconstrain(self, params: MeanFactors) -> Float[Array, " raw"]:
         return jnp.concatenate(
-            [params.mean, self.raw_positive(params.scale), params.factors.ravel()]
+            [params.mean, self.raw_positive(params.scale), params.factors.T.ravel()]
         )
 
     def log_prob(self, params: MeanFactors, y: Float[Array, " dim"]) -> Float[Array, ""]:
@@ -76,11 +77,10 @@ class LowRankGaussian(AbstractFamily):
         The quadratic form is the smallest |e - V m|^2 + |m|^2. As a sum of squares it loses no
         digits where factors are much larger than scales; |e|^2 - |root V^T e|^2 would.
         """
-        loadings = params.factors / params.scale[:, None]
+        loadings, root = _standardized(params)
         residual = (y - params.mean) / params.scale
-        root = _inverse_root(_gram(loadings, loadings))
-        common = (root @ (residual @ loadings)) @ root
-        own = residual - loadings @ common
+        common = (root @ (loadings @ residual)) @ root
+        own = residual - common @ loadings
         log_det = jnp.sum(jnp.log(params.scale)) - jnp.sum(jnp.log(jnp.diagonal(root)))
         squares = jnp.sum(own**2) + jnp.sum(common**2)
         return -0.5 * squares - log_det - residual.shape[0] * _LOG_SQRT_2PI
@@ -107,8 +107,8 @@ class LowRankGaussian(AbstractFamily):
         squares = product(residual**2, precision) - 2 * product(residual, offset * precision)
         own = jnp.sum(offset**2 * precision + 2 * jnp.log(params.scale), axis=-1)
         log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
-        at_offset = jnp.sum(offset[..., None] * rotated, axis=2)
-        common = product(residual, rotated) - at_offset[None]
+        at_offset = jnp.sum(offset[:, :, None] * rotated, axis=-1)
+        common = product(residual, rotated, axes=(1, 3)) - at_offset[None]
         table = squares + (own - log_det)[None] - jnp.sum(common**2, axis=-1)
         picked = jnp.take_along_axis(table, condition[:, None, None], axis=1)[:, 0]
         return -0.5 * picked - dim * _LOG_SQRT_2PI
@@ -137,19 +137,18 @@ class LowRankGaussian(AbstractFamily):
         self, params: MeanFactors, grad: MeanFactors, power: Power, coordinates: str
     ) -> MeanFactors:
         deviation = jnp.sqrt(self.variance(params))
-        stretch = power_of(deviation, power)[:, None]
-        own = (params.scale / deviation)[:, None] ** 2
-        factors = params.factors / deviation[:, None]
+        stretch = power_of(deviation, power)[None]
+        factors = params.factors.T / deviation[None]
         strength = jnp.asarray(power, deviation.dtype)
-        moved = stretch * jnp.concatenate([grad.mean[:, None], grad.factors], axis=1)
-        moved = (1 - strength) * moved + strength * (own * moved + factors @ (factors.T @ moved))
-        moved = stretch * moved
+        plain = 1 - strength + strength * (params.scale / deviation)[None] ** 2
+        moved = stretch * jnp.concatenate([grad.mean[None], grad.factors.T])
+        moved = stretch * (plain * moved + strength * ((moved @ factors.T) @ factors))
         for_scale = jnp.exp2(-strength)
         if coordinates == "scale":
             for_scale = for_scale * power_of(params.scale, 2 * power)
         elif coordinates == "variance":
             for_scale = for_scale * power_of(jnp.minimum(params.scale, 1.0), 4 * power)
-        return MeanFactors(moved[:, 0], grad.scale * for_scale, moved[:, 1:])
+        return MeanFactors(moved[0], grad.scale * for_scale, moved[1:].T)
 
     def raw_fisher_diagonal(self, params: MeanFactors) -> Float[Array, " raw"]:
         """Return the diagonal of F in raw outputs.
@@ -157,18 +156,17 @@ class LowRankGaussian(AbstractFamily):
         With Q the inverse of the covariance it is Q_ii for a mean, 2 (Q_ii scale_i)^2 for a scale,
         and (Q w)_i^2 + Q_ii w^T Q w for an entry i of a factor w.
         """
-        loadings = params.factors / params.scale[:, None]
-        root = _inverse_root(_gram(loadings, loadings))
-        rotated = loadings @ root.T
-        inverse = (1 - jnp.sum(rotated**2, axis=-1)) / params.scale**2
-        solved = (loadings @ (root.T @ root)) / params.scale[:, None]  # Q W
+        loadings, root = _standardized(params)
+        rotated = root @ loadings
+        inverse = (1 - jnp.sum(rotated**2, axis=0)) / params.scale**2
+        solved = (root.T @ rotated) / params.scale[None]  # rows of Q W
         lengths = 1 - jnp.sum(root**2, axis=0)  # w^T Q w
         slope = self.positive_slope(params.scale)
         return jnp.concatenate(
             [
                 inverse,
                 2 * (inverse * params.scale * slope) ** 2,
-                (solved**2 + inverse[:, None] * lengths[None]).ravel(),
+                (solved**2 + lengths[:, None] * inverse[None]).ravel(),
             ]
         )
 
@@ -206,9 +204,8 @@ class LowRankGaussian(AbstractFamily):
         """
         rest = tuple(d for d in range(params.mean.shape[0]) if d not in dims)
         given, other = self.marginal(params, dims), self.marginal(params, rest)
-        loadings = given.factors / given.scale[:, None]
-        root = _inverse_root(_gram(loadings, loadings))
-        common = root @ (((y - given.mean) / given.scale) @ loadings)
+        loadings, root = _standardized(given)
+        common = root @ (loadings @ ((y - given.mean) / given.scale))
         factors = other.factors @ root.T
         return MeanFactors(other.mean + factors @ common, other.scale, factors)
 
@@ -253,19 +250,27 @@ class LowRankGaussian(AbstractFamily):
         )
 
 
-def _gram(left: Float[Array, "dim rank"], right: Float[Array, "dim rank"]) -> Array:
-    """Return I + left^T right."""
-    product = jnp.matmul(left.T, right, precision=jax.lax.Precision.HIGHEST)
-    return jnp.eye(left.shape[1], dtype=left.dtype) + product
+def _standardized(
+    params: MeanFactors,
+) -> tuple[Float[Array, "rank dim"], Float[Array, "rank rank"]]:
+    """Return the rows V^T of factors in units of scales, and the root of (I + V^T V)^-1."""
+    loadings = params.factors.T / params.scale[None]
+    return loadings, _inverse_root(_gram(loadings, loadings))
 
 
 def _rotated(
     factors: Float[Array, "dim rank"], precision: Float[Array, " dim"]
-) -> tuple[Float[Array, "rank rank"], Float[Array, "dim rank"]]:
-    """Return the root of (I + V^T V)^-1 and V / scale turned by it."""
-    weighted = factors * precision[:, None]
-    root = _inverse_root(_gram(weighted, factors))
-    return root, weighted @ root.T
+) -> tuple[Float[Array, "rank rank"], Float[Array, "rank dim"]]:
+    """Return the root of (I + V^T V)^-1, and V^T / scale turned by it."""
+    weighted = factors.T * precision[None]
+    root = _inverse_root(_gram(weighted, factors.T))
+    return root, root @ weighted
+
+
+def _gram(left: Float[Array, "rank dim"], right: Float[Array, "rank dim"]) -> Array:
+    """Return I + left right^T."""
+    product = jnp.matmul(left, right.T, precision=jax.lax.Precision.HIGHEST)
+    return jnp.eye(left.shape[0], dtype=left.dtype) + product
 
 
 def _inverse_root(gram: Float[Array, "rank rank"]) -> Float[Array, "rank rank"]:
