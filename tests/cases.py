@@ -22,7 +22,10 @@ from ngem.families import (
     Logistic,
     LogitNormal,
     LogNormal,
+    LowRankGaussian,
+    SphericalGaussian,
     Student,
+    TiedGaussian,
     Weibull,
 )
 from ngem.mixture import Mixture
@@ -55,6 +58,7 @@ class FamilyCase(NamedTuple):
     moments: tuple = ((1.0, -2.0, 0.5), (0.3, 2.0, 1.0))  # a mean and a variance that it can have
     n_draws: int = 200_000  # fewer where drawing is slow
     dim: int = 3
+    has_own_metric: bool = False  # whether the laws of its Fisher solve are in a file of its own
 
     @property
     def is_on_line(self) -> bool:
@@ -67,7 +71,7 @@ class FamilyCase(NamedTuple):
 
     def scipy_1d(self, params) -> Any:
         """Return scipy's distribution of a one-dimensional component."""
-        return self.law(jax.tree.map(lambda leaf: np.ravel(leaf)[0], params))
+        return self.law(jax.tree.map(lambda leaf: leaf[0], params))
 
     def mild_params(self, dim: int, key):
         """Return parameters of small scales, so that moments of samples converge."""
@@ -102,18 +106,37 @@ def _location_scale(family: AbstractFamily, standard: Any) -> FamilyCase:
     return FamilyCase(family, lambda p: standard(p.mean, p.scale), standard)
 
 
+def _cholesky(family: AbstractFamily) -> FamilyCase:
+    return FamilyCase(
+        family,
+        lambda p: stats.norm(p.mean, p.scale[..., 0]),
+        stats.norm,
+        lambda p, y: stats.multivariate_normal(p.mean, p.scale @ p.scale.T).logpdf(y),
+        lambda p, z: p.mean + z @ p.scale.T,
+    )
+
+
+def low_rank_covariance(params) -> np.ndarray:
+    """Return diag(scale^2) + W W^T."""
+    return np.diag(params.scale**2) + params.factors @ params.factors.T
+
+
 EULER = np.euler_gamma
 POSITIVE_MOMENTS = ((1.0, 2.0, 0.5), (0.3, 2.0, 0.1))
 SHARE_MOMENTS = ((0.5, 0.3, 0.8), (0.02, 0.03, 0.01))
 
 FAMILIES = {
     "diag": _location_scale(DiagonalGaussian(), stats.norm),
-    "full": FamilyCase(
-        FullGaussian(),
-        lambda p: stats.norm(p.mean, p.scale),
+    "full": _cholesky(FullGaussian()),
+    "tied": _cholesky(TiedGaussian()),
+    "spherical": _location_scale(SphericalGaussian(), stats.norm)._replace(has_own_metric=True),
+    "low-rank": FamilyCase(
+        LowRankGaussian(),
+        lambda p: stats.norm(p.mean, np.sqrt(p.scale**2 + np.sum(p.factors**2, axis=-1))),
         stats.norm,
-        lambda p, y: stats.multivariate_normal(p.mean, p.scale @ p.scale.T).logpdf(y),
-        lambda p, z: p.mean + z @ p.scale.T,
+        lambda p, y: stats.multivariate_normal(p.mean, low_rank_covariance(p)).logpdf(y),
+        lambda p, z: p.mean + z @ np.linalg.cholesky(low_rank_covariance(p)).T,
+        has_own_metric=True,
     ),
     "logistic": _location_scale(Logistic(), stats.logistic),
     "laplace": _location_scale(Laplace(), stats.laplace),

@@ -208,7 +208,8 @@ Hidden = Annotated[
 Covariance = Annotated[
     str | None,
     typer.Option(
-        help="Covariance of a component: diag or full; by default it follows targets and rows.",
+        help="Covariance of a component: diag, full, tied, spherical or 'low-rank(4)', by the "
+        "number of factors; by default it follows targets and rows.",
         rich_help_panel=_NETWORK,
     ),
 ]

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from . import _defaults, _errors
 from ._types import Logits, Params, Power
-from .families import AbstractFamily, power_of
+from .families import AbstractFamily, multiply_leading, power_of
 
 TracedPower = Float[Array, ""]
 
@@ -122,7 +122,7 @@ class CompleteDataFisher(AbstractMetric):
         """Return the natural gradient of logits and components, equation (20)."""
         grad_weights, grad_components = grads
         strength = self.power if power is None else power
-        solved = multiply_leading(
+        solved = self.family.multiply_components(
             self.family.fisher_solve_each(components, grad_components, strength, self.coordinates),
             self._inverse_weights(logits, strength),
         )
@@ -137,14 +137,6 @@ class CompleteDataFisher(AbstractMetric):
             return power_of(damped, -power)
         log_weights = jax.nn.log_softmax(logits, axis=0)
         return jnp.exp(-jnp.asarray(power, log_weights.dtype) * log_weights)
-
-
-def multiply_leading(tree: Params, factor: Float[Array, "leading *rows"]) -> Params:
-    """Return arrays multiplied by a factor for each entry of their first axis (and each row)."""
-    return jax.tree.map(
-        lambda leaf: leaf * jnp.expand_dims(factor, tuple(range(1, 1 + leaf.ndim - factor.ndim))),
-        tree,
-    )
 
 
 def raw_fisher_diagonal(

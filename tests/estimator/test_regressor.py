@@ -238,7 +238,7 @@ BAD = {
     "n_components": [0, -1, 2.5, True, "5"],
     "hidden_sizes": [(0,), 128, "128", (1.5,)],
     "activation": ["sigmoid", 3],
-    "covariance": ["spherical", 3],
+    "covariance": ["round", 3],
     "objective": ["mle", None],
     "power": [-0.1, 2.0, (0.5, 0.0), (0.5, 0.0, 0.0), "half"],
     "optimizer": ["adma", None, ()],

@@ -21,7 +21,11 @@ CONDITION = jnp.array([0, 2, 2, 1, 0, 2, 2])
 DIAGONAL = [(name, "diag", 2) for name in ("nll", "ngem", "ngem-listing", "beta-nll", "mse")]
 OTHERS = [("ngem", "full", 2), ("mse", "full", 2), ("ngem", "logistic", 2)]
 PRODUCTS = [("nll", "diag", 40), ("ngem", "diag", 40), ("beta-nll", "diag", 40)]
-CASES = slow_but([*DIAGONAL, *OTHERS, *PRODUCTS], *DIAGONAL[3:], OTHERS[0], OTHERS[2], PRODUCTS[1])
+FACTORS = [("ngem", "low-rank", 40)]
+CASES = slow_but(
+    [*DIAGONAL, *OTHERS, *PRODUCTS, *FACTORS],
+    *(*DIAGONAL[3:], OTHERS[0], OTHERS[2], PRODUCTS[1], FACTORS[0]),
+)
 
 
 @pytest.mark.parametrize(("objective", "family", "dim"), CASES)

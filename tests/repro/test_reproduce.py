@@ -36,7 +36,7 @@ def test_committed_reports_follow_from_the_committed_runs(name, request):
 #: What shares runs or programs goes together.
 GROUPS = {
     "examples": "table1 table2 weights fig1 fig2 fig4 fig5 fig6 fig7",
-    "images": "table3 table4 table9 fig8 fig9 fig10 objectives pruning",
+    "images": "table3 table4 table9 fig8 fig9 fig10 low_rank objectives pruning",
     "splits": "table6 uci",
     "regression": "table5",
     "trees": "boosting boosting_peers strength",

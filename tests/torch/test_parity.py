@@ -15,7 +15,8 @@ import pytest
 
 import ngem
 from ngem import _defaults
-from ngem.families import DiagonalGaussian, FullGaussian
+from ngem.families import DiagonalGaussian, FullGaussian, LocationScale, get_family
+from ngem.mixture import Mixture
 from ngem.nn import mixture_mlp
 from ngem.objectives import NGEM, OBJECTIVES, BetaNLL
 
@@ -24,6 +25,9 @@ from .common import ours, torch
 
 KEY = jax.random.key(11)
 GAUSSIANS = {"diag": DiagonalGaussian(), "full": FullGaussian()}
+
+#: Families with a location and a scale, by the name that both sides take.
+OTHERS = ("laplace", "logistic", "student", "student(2.5)", "student(df=40)")
 
 # JAX solves a full covariance in 30 dimensions by LAPACK and unrolls smaller ones. The extremes
 # have three components in two dimensions.
@@ -58,11 +62,15 @@ def with_factors(logits, mean, scale, y):
 
 
 @eqx.filter_jit
-def jax_side(names, inputs, power):
+def jax_side(names, inputs, power, family):
     """Return value and gradients of objectives, as one program per shape."""
 
     def loss(logits, mean, scale, y, objective):
-        return objective(ngem.gaussian_mixture(logits, mean, scale), y, power=power)
+        if family == "gaussian":
+            mixture = ngem.gaussian_mixture(logits, mean, scale)
+        else:
+            mixture = Mixture(logits, LocationScale(mean, scale), get_family(family))
+        return objective(mixture, y, power=power)
 
     step = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))
     return {name: step(*inputs, JAX_OBJECTIVES[name]) for name in names}
@@ -81,13 +89,13 @@ def torch_side(name, inputs, **settings):
     ]
 
 
-def assert_parity(names, inputs, power=None):
+def assert_parity(names, inputs, power=None, family="gaussian"):
     """Compare both sides; JAX is given the power as an array, so one program serves them all."""
     inputs = [np.ascontiguousarray(leaf) for leaf in inputs]
     traced = None if power is None else jnp.asarray(float(power))
-    expected = jax_side(names, [jnp.asarray(leaf) for leaf in inputs], traced)
+    expected = jax_side(names, [jnp.asarray(leaf) for leaf in inputs], traced, family)
     for name, (value, grads) in expected.items():
-        ours_value, ours_grads = torch_side(name, inputs, power=power)
+        ours_value, ours_grads = torch_side(name, inputs, power=power, family=family)
         np.testing.assert_allclose(ours_value, value, rtol=1e-10, err_msg=name)
         parts = ("logits", "mean", "scale", "y")
         for part, left, right in zip(parts, ours_grads, grads, strict=True):
@@ -132,6 +140,25 @@ def test_every_extreme(covariance, extreme):
     if covariance == "full":
         inputs = with_factors(*inputs)
     assert_parity(ALL, inputs)
+
+
+# Of the objectives, those whose gradients depend on the family in another way.
+@pytest.mark.parametrize("family", slow_but(OTHERS, "student(2.5)"))
+def test_every_family(family):
+    """At extremes, for constant and scheduled strengths."""
+    ordinary = start(DiagonalGaussian())
+    for extreme in (None, *EXTREMES):
+        inputs = ordinary if extreme is None else extreme_inputs(extreme, ordinary)
+        assert_parity(("annealed", "beta-nll"), inputs, 0.3, family)
+    for power in POWERS:
+        assert_parity(("annealed", "beta-nll"), ordinary, power, family)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.slow
+def test_every_objective_of_every_family(family):
+    for dim in (1, 2):
+        assert_parity(ALL, start(DiagonalGaussian(), dim=dim), family=family)
 
 
 @pytest.mark.parametrize(

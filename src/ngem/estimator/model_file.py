@@ -19,7 +19,7 @@ from jaxtyping import Int
 from .. import _files
 from .._files import FileError as FileError
 from ..families import is_known
-from ..nn import MixtureNetwork, Predictor
+from ..nn import MixtureNetwork, Predictor, num_outputs
 from . import parameters
 from .file_parts import (
     COMMON_DIAGNOSTICS,
@@ -248,7 +248,7 @@ def _read_networks(
 ) -> MixtureNetwork:
     """Return the networks that the settings describe, filled from the file."""
     most = sum(array.size for array in arrays.values())
-    last = settings["n_components"] * parameters.family(settings).num_raw(dim)
+    last = num_outputs(parameters.family(settings), settings["n_components"], dim)
     widths = (n_inputs * (1 + (settings["n_bins"] or 0)), *settings["hidden_sizes"], last)
     need(all(a * b <= most for a, b in itertools.pairwise(widths)), "its own weights", widths)
     # Shapes only: nothing is allocated until every array of the file has been checked.

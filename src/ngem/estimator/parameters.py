@@ -14,7 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..families import COVARIANCE_NAMES, AbstractFamily, covariances_of, get_family
+from ..families import (
+    COVARIANCE_NAMES,
+    AbstractFamily,
+    covariances_of,
+    get_family,
+    parse_name,
+)
 from ..nn import ACTIVATIONS, MixtureNetwork, fit_bins, initialize_head, mixture_mlp
 from ..objectives import (
     OBJECTIVES,
@@ -81,6 +87,11 @@ def _is_sizes(value: Any) -> bool:
     return listed and len(value) <= _MOST_LAYERS and all(is_integer(size, 1) for size in value)
 
 
+def _is_covariance(value: Any) -> bool:
+    """Return whether a value names a covariance; `get_family` says what is wrong with options."""
+    return isinstance(value, str) and parse_name(value)[0] in (*COVARIANCE_NAMES, OLD_LOGISTIC)
+
+
 def _is_power(value: Any) -> bool:
     if isinstance(value, str) or value is None:
         return value in (None, "auto")
@@ -101,8 +112,8 @@ RULES: dict[str, Rule] = {
     ),
     "activation": choice(ACTIVATIONS),
     "covariance": Rule(
-        lambda v: v is None or (isinstance(v, str) and v in (*COVARIANCE_NAMES, OLD_LOGISTIC)),
-        f"None or one of {', '.join(map(repr, COVARIANCE_NAMES))}",
+        lambda v: v is None or _is_covariance(v),
+        f"None or one of {', '.join(map(repr, COVARIANCE_NAMES))}, with its options",
         "diag",
     ),
     "objective": choice(OBJECTIVES, AbstractObjective, otherwise=" or an objective"),
@@ -199,11 +210,11 @@ def resolve(
 
 def _check_intervals(settings: Mapping[str, Any]) -> None:
     """Refuse what cannot learn from rounded, censored or missing targets."""
-    if settings["covariance"] == "full":
+    if not named_family(settings).has_boxes:
         raise ValueError(
             "covariance must be 'diag' for rounded, censored or missing targets, because the "
-            "probability of a box has no closed form otherwise, got 'full'; pass "
-            "covariance='diag'."
+            "probability of a box has no closed form otherwise, got "
+            f"{settings['covariance']!r}; pass covariance='diag'."
         )
     if not isinstance(get_objective(settings["objective"]), AbstractLikelihood):
         raise ValueError(

@@ -32,9 +32,12 @@ class MDNRegressor(MemberRegressor):
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
             targets between two bounds.
-        covariance (str or None): "diag", or "full" for targets that are correlated within a
-            Gaussian component. None is "full" for 2 to 16 targets of at least 1,000 rows with
-            Gaussian components, else "diag".
+        covariance (str or None): "diag"; for Gaussian components also "full", for targets that are
+            correlated within a component; "tied", one full covariance for all components of a row;
+            "low-rank(4)", four factors that targets share beside a scale of their own, for many
+            targets; "spherical", one scale for all targets, in units of their standard deviations.
+            None is "full" for 2 to 16 targets of at least 1,000 rows with Gaussian components, else
+            "diag".
         objective (str or AbstractObjective): "ngem", "nll" or another name in `ngem.OBJECTIVES`, or
             an objective.
         power (str, float, tuple or None): Strength of the natural gradient. "auto" is the
@@ -106,7 +109,7 @@ class MDNRegressor(MemberRegressor):
             units; NaN for rows that were never held out. None in a loaded estimator.
         n_outputs_: Number of target columns.
         n_components_: Components of the mixture of each network.
-        covariance_: "diag" or "full", the covariance of its components.
+        covariance_: The covariance of its components, "diag" or "full" if it was None.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
         table_: How the columns of a table become numbers; None if they came as an array of numbers.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .._errors import check_choice
-from .base import AbstractFamily
+from .base import AbstractFamily, multiply_leading
 from .conditions import Condition, gather_conditions
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian, MeanCholesky
@@ -15,15 +15,21 @@ from .location_scale import AbstractLocationScale
 from .logistic import Logistic
 from .logitnormal import LogitNormal
 from .lognormal import LogNormal
+from .low_rank import LowRankGaussian, MeanFactors
 from .names import parse_name, read_options
 from .powers import power_of
 from .propose import Proposal, propose_family
+from .spherical import SphericalGaussian
 from .student import Student
+from .tied import TiedGaussian
 from .weibull import Weibull
 
 FAMILIES: dict[str, type[AbstractFamily]] = {
     "diag": DiagonalGaussian,
     "full": FullGaussian,
+    "spherical": SphericalGaussian,
+    "tied": TiedGaussian,
+    "low-rank": LowRankGaussian,
     "logistic": Logistic,
     "laplace": Laplace,
     "student": Student,
@@ -45,7 +51,7 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
     Args:
         family: One of `FAMILY_NAMES`, with options in parentheses if it has some: "student(4)" or
             "student(df=4)".
-        covariance: One of `COVARIANCE_NAMES`.
+        covariance: One of `COVARIANCE_NAMES`, with options likewise: "low-rank(4)".
         settings: Passed on, for example `scale_floor`.
 
     >>> get_family("student(4)").df
@@ -54,8 +60,11 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
     name, values = parse_name(family)
     check_choice("family", name, FAMILY_NAMES)
     kinds = {kind.names[1]: kind for kind in FAMILIES.values() if kind.names[0] == name}
-    kind = kinds[check_choice(f"covariance of family {name!r}", covariance, kinds)]
-    return kind(**read_options(name, kind.options, values), **settings)
+    structure, numbers = parse_name(covariance)
+    kind = kinds[check_choice(f"covariance of family {name!r}", structure, kinds)]
+    options = read_options(name, kind.options, values)
+    options |= read_options(structure, kind.covariance_options, numbers, "covariance")
+    return kind(**options, **settings)
 
 
 def covariances_of(family: str) -> tuple[str, ...]:
@@ -91,14 +100,19 @@ __all__ = [
     "LogNormal",
     "Logistic",
     "LogitNormal",
+    "LowRankGaussian",
     "MeanCholesky",
+    "MeanFactors",
     "Proposal",
+    "SphericalGaussian",
     "Student",
+    "TiedGaussian",
     "Weibull",
     "covariances_of",
     "gather_conditions",
     "get_family",
     "is_known",
+    "multiply_leading",
     "parse_name",
     "power_of",
     "propose_family",

@@ -40,6 +40,7 @@ class AbstractFamily(abc.ABC):
         names: How users ask for the family: `family` and `covariance` of an estimator.
         has_crps: Whether `mean_distance` and `mean_distance_between` have closed forms.
         options: Names of its settings that users may give after its name, in their order.
+        covariance_options: The same, of settings that stand after the name of the covariance.
         admits_shift: Whether targets with another zero have the same distribution.
         admits_scale: Whether targets with another unit have the same distribution.
         scale_floor: Added by `constrain`, the smallest scale that a network can express.
@@ -48,6 +49,7 @@ class AbstractFamily(abc.ABC):
     names: ClassVar[tuple[str, str]]
     has_crps: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ()
+    covariance_options: ClassVar[tuple[str, ...]] = ()
     admits_shift: ClassVar[bool] = True
     admits_scale: ClassVar[bool] = True
 
@@ -109,6 +111,11 @@ class AbstractFamily(abc.ABC):
     def num_raw(self, dim: int) -> int:
         """Return how many raw outputs describe one component."""
 
+    def num_shared_raw(self, dim: int) -> int:
+        """Return how many of these, the last ones, all components of a row share."""
+        del dim
+        return 0
+
     def raw_kinds(self, dim: int) -> tuple[str, ...]:
         """Return for each raw output whether it moves the "mean" or the "scale"."""
         return ("mean",) * dim + ("scale",) * (self.num_raw(dim) - dim)
@@ -166,6 +173,14 @@ class AbstractFamily(abc.ABC):
         """Return `fisher_solve` of all components of a row, which are the first axis."""
         solve = partial(self.fisher_solve, power=power, coordinates=coordinates)
         return jax.vmap(solve)(params, grad)
+
+    def multiply_components(self, grad: Params, factor: Float[Array, "comp *rows"]) -> Params:
+        """Return gradients multiplied by a factor for each component, their first axis.
+
+        The factors are inverse powers of the weights: weight_k F_k is the information of component
+        k. Parameters that components share have no such factor, because the weights sum to one.
+        """
+        return multiply_leading(grad, factor)
 
     @abc.abstractmethod
     def raw_fisher_diagonal(self, params: Params) -> Float[Array, "raw *rows"]:
@@ -260,6 +275,11 @@ class AbstractFamily(abc.ABC):
 
     # Incomplete observations.
 
+    @property
+    def has_boxes(self) -> bool:
+        """Whether the probability of a box has a closed form: independent coordinates."""
+        return False
+
     def log_likelihood(
         self, params: Params, y: Float[Array, "given *rows"]
     ) -> Float[Array, "*rows"]:
@@ -325,3 +345,11 @@ class AbstractFamily(abc.ABC):
     def positive_slope(self, scale: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return d scale / d raw, as a function of the scale."""
         return jnp.maximum(scale - self.scale_floor, 0.0)
+
+
+def multiply_leading(tree: Params, factor: Float[Array, "leading *rows"]) -> Params:
+    """Return arrays multiplied by a factor for each entry of their first axis (and each row)."""
+    return jax.tree.map(
+        lambda leaf: leaf * jnp.expand_dims(factor, tuple(range(1, 1 + leaf.ndim - factor.ndim))),
+        tree,
+    )

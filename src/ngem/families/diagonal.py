@@ -16,7 +16,7 @@ from .location_scale import AbstractLocationScale
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 # Densities by condition are matrix products from 16 targets on, up to 32 conditions.
-_LARGE_DIM, _FEW_CONDITIONS = 16, 32
+LARGE_DIM, FEW_CONDITIONS = 16, 32
 
 
 def gaussian_mean_distance(
@@ -29,10 +29,9 @@ def gaussian_mean_distance(
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian(AbstractLocationScale):
-    """N(mean, diag(scale^2)); Fisher information 1/scale^2 and 2/scale^2, equation (21)."""
+class AbstractDiagonalGaussian(AbstractLocationScale):
+    """N(mean, diag(scale^2)), however many raw outputs the scales have."""
 
-    names: ClassVar[tuple[str, str]] = ("gaussian", "diag")
     has_crps: ClassVar[bool] = True
 
     @property
@@ -59,7 +58,7 @@ class DiagonalGaussian(AbstractLocationScale):
         pass over (batch, components, dim) numbers.
         """
         conditions, _, dim = params.mean.shape
-        if dim < _LARGE_DIM or conditions > _FEW_CONDITIONS:
+        if dim < LARGE_DIM or conditions > FEW_CONDITIONS:
             return super().log_prob_by_condition(params, y, condition)
         # Any center is exact; one near the means keeps squares, and so rounding errors, small.
         center = stop_gradient(jnp.mean(params.mean, axis=(0, 1)))
@@ -93,3 +92,10 @@ class DiagonalGaussian(AbstractLocationScale):
     ) -> Float[Array, ""]:
         scale = jnp.hypot(params.scale[0], other.scale[0])
         return gaussian_mean_distance(params.mean[0] - other.mean[0], scale)
+
+
+@dataclass(frozen=True)
+class DiagonalGaussian(AbstractDiagonalGaussian):
+    """N(mean, diag(scale^2)); Fisher information 1/scale^2 and 2/scale^2, equation (21)."""
+
+    names: ClassVar[tuple[str, str]] = ("gaussian", "diag")

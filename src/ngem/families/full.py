@@ -30,14 +30,13 @@ class MeanCholesky(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FullGaussian(AbstractFamily):
+class AbstractCholeskyGaussian(AbstractFamily):
     """N(mean, L L^T), with L = `scale` lower triangular and a positive diagonal.
 
     With A = L^-1 dL the squared Fisher length of a step dL is 2 sum_i A_ii^2 + sum_(i>j) A_ij^2,
     so the metric is diagonal in A and its inverse needs products with L only: no solve at all.
     """
 
-    names: ClassVar[tuple[str, str]] = ("gaussian", "full")
     has_crps: ClassVar[bool] = True
 
     def num_raw(self, dim: int) -> int:
@@ -154,6 +153,13 @@ class FullGaussian(AbstractFamily):
         std = jnp.linalg.norm(params.scale, axis=-1)
         shrink = jnp.minimum(1.0, (high - low) / std)
         return MeanCholesky(jnp.clip(params.mean, low, high), shrink[:, None] * params.scale)
+
+
+@dataclass(frozen=True)
+class FullGaussian(AbstractCholeskyGaussian):
+    """N(mean, L L^T), each component with a factor L of its own."""
+
+    names: ClassVar[tuple[str, str]] = ("gaussian", "full")
 
 
 def _forward_substitution(

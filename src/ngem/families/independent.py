@@ -58,6 +58,10 @@ class AbstractIndependent(AbstractFamily):
     def takes_rows(self) -> bool:
         return True
 
+    @property
+    def has_boxes(self) -> bool:
+        return True
+
     def num_raw(self, dim: int) -> int:
         return 2 * dim
 

@@ -15,8 +15,10 @@ def parse_name(text: str) -> tuple[str, list[str]]:
     return name, [part.strip() for part in inside.split(",")] if inside else []
 
 
-def read_options(family: str, options: Sequence[str], values: Sequence[str]) -> dict[str, float]:
-    """Return the options of a family as numbers by name."""
+def read_options(
+    family: str, options: Sequence[str], values: Sequence[str], what: str = "family"
+) -> dict[str, float]:
+    """Return the options of a family, or of its covariance, as numbers by name."""
     read: dict[str, float] = {}
     for place, value in enumerate(values):
         key, _, number = value.rpartition("=")
@@ -30,7 +32,7 @@ def read_options(family: str, options: Sequence[str], values: Sequence[str]) -> 
             takes = f"numbers {', '.join(options)}" if options else "no options"
             example = f"{family}({', '.join(f'{name}=1' for name in options)})"
             raise ValueError(
-                f"family {family!r} must have {takes}, got {value!r}; for example "
+                f"{what} {family!r} must have {takes}, got {value!r}; for example "
                 f"{example if options else family}."
             )
     return read

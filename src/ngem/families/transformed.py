@@ -44,6 +44,10 @@ class AbstractTransformed(AbstractFamily):
     def takes_rows(self) -> bool:
         return self.base.takes_rows
 
+    @property
+    def has_boxes(self) -> bool:
+        return self.base.has_boxes
+
     def num_raw(self, dim: int) -> int:
         return self.base.num_raw(dim)
 

@@ -2,7 +2,14 @@
 
 from .curvature import output_gradient, tapped
 from .encoding import Bins, EncodedNetwork, fit_bins, no_bins
-from .head import MixtureNetwork, apply, check_own_network, hidden_matrices, mixture_mlp
+from .head import (
+    MixtureNetwork,
+    apply,
+    check_own_network,
+    hidden_matrices,
+    mixture_mlp,
+    num_outputs,
+)
 from .networks import ACTIVATIONS, MLP, AbstractNetwork, SeparateNetworks
 from .predictor import WIDTHS, AbstractPredictor, Guard, Predictor, average
 from .start import cluster_mixture, initialize_head, k_means
@@ -29,6 +36,7 @@ __all__ = [
     "k_means",
     "mixture_mlp",
     "no_bins",
+    "num_outputs",
     "output_gradient",
     "tapped",
 ]

@@ -35,7 +35,7 @@ class MixtureNetwork(eqx.Module):
     @property
     def num_raw(self) -> int:
         """How many raw outputs the body must have."""
-        return self.n_components * (1 + self.family.num_raw(self.dim))
+        return self.n_components + num_outputs(self.family, self.n_components, self.dim)
 
     @property
     def is_random(self) -> bool:
@@ -72,7 +72,12 @@ class MixtureNetwork(eqx.Module):
     def to_raw(self, mixture: Mixture) -> Float[Array, " raw"]:
         """Return the raw outputs that stand for a mixture."""
         rows = jax.vmap(self.family.unconstrain)(mixture.components)
-        return jnp.concatenate([mixture.logits, rows.ravel()])
+        own, shared = jnp.split(rows, [rows.shape[1] - self._num_shared], axis=1)
+        return jnp.concatenate([mixture.logits, own.ravel(), mixture.weights @ shared])
+
+    @property
+    def _num_shared(self) -> int:
+        return self.family.num_shared_raw(self.dim)
 
     def _raw(
         self, x: Float[Array, "features *rows"], key: PRNGKeyArray | None
@@ -80,9 +85,20 @@ class MixtureNetwork(eqx.Module):
         return self.body(x, key=key) if self.is_random else self.body(x)
 
     def _split(self, raw: Float[Array, "raw *rows"]) -> tuple[Logits, Params]:
-        logits, rest = jax.lax.split(raw, (self.n_components, self.num_raw - self.n_components))
-        each = rest.reshape(self.n_components, -1, *raw.shape[1:])
+        count, n_shared = self.n_components, self._num_shared
+        sizes = (count, self.num_raw - count - n_shared, n_shared)
+        logits, rest, shared = jax.lax.split(raw, sizes)
+        each = rest.reshape(count, -1, *raw.shape[1:])
+        if n_shared:
+            repeated = jnp.broadcast_to(shared, (count, *shared.shape))
+            each = jnp.concatenate([each, repeated], axis=1)
         return logits, jax.vmap(lambda raw: self.family.constrain(raw, self.dim))(each)
+
+
+def num_outputs(family: AbstractFamily, n_components: int, dim: int) -> int:
+    """Return how many raw outputs describe the components of a row."""
+    shared = family.num_shared_raw(dim)
+    return n_components * (family.num_raw(dim) - shared) + shared
 
 
 def apply(
@@ -111,7 +127,7 @@ def mixture_mlp(
     With `n_bins` it reads bins of each feature as well; `fit_bins` sets them from rows.
     """
     family = DiagonalGaussian() if family is None else family
-    sizes = (n_components, n_components * family.num_raw(dim))
+    sizes = (n_components, num_outputs(family, n_components, dim))
     n_inputs = in_size * (1 + n_bins)
     if separate:
         keys = jax.random.split(key)

@@ -6,8 +6,8 @@ import jax
 
 from .. import _defaults
 from .._types import Logits, Params, Power
-from ..families import AbstractFamily, power_of
-from ..geometry import AbstractMetric, TracedPower, multiply_leading, natural, plain_logits
+from ..families import AbstractFamily, multiply_leading, power_of
+from ..geometry import AbstractMetric, TracedPower, natural, plain_logits
 from .base import AbstractLikelihood, Prepared
 
 

@@ -76,6 +76,25 @@ def mnist_table(spec: Spec, results: Results) -> Table:
     return rows
 
 
+def covariance_table(spec: Spec, results: Results) -> Table:
+    """Return likelihoods, sizes and times on inverse MNIST by model."""
+    rows = [["model", "train NLL", "test NLL", "parameters", "seconds", "entropy", "seeds"]]
+    for model in spec.settings["models"]:
+        runs = results.select(model=model)
+        rows.append(
+            [
+                model,
+                mean_std(scores(runs, "train_nll"), 1),
+                mean_std(scores(runs, "test_nll"), 1),
+                f"{runs[0]['parameters']:,}",
+                mean_std(scores(runs, "cpu_seconds"), 0),
+                mean_std(scores(runs, "entropy")),
+                str(len(runs)),
+            ]
+        )
+    return rows
+
+
 #: Scores of Table 5 with their labels and digits.
 _SCORES = {
     "nll": ("NLL", 2),
@@ -189,6 +208,7 @@ TABLES: dict[str, Callable[[Spec, Results], Any]] = {
     "boosting": curvature_table,
     "boosting_peers": peers_table,
     "fig1": densities_table,
+    "low_rank": covariance_table,
     "objectives": objective_table,
     "pruning": objective_table,
     "strength": strength_table,

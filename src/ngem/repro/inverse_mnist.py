@@ -75,7 +75,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         batch_size=settings.batch_size,
         learning_rate_schedule="constant",
     )
-    train, test = _data("train", settings.rows), _data("test", settings.rows)
+    train, test = load("train", settings.rows), load("test", settings.rows)
     fitted = training.fit(
         network,
         train,
@@ -101,7 +101,8 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 
 
 @cache
-def _data(part: Literal["train", "test"], rows: int) -> training.Data:
+def load(part: Literal["train", "test"], rows: int) -> training.Data:
+    """Return images as targets and labels as conditions; only the first rows, or 0 for all."""
     images, labels = load_mnist(part)
     images, labels = images[: rows or None], labels[: rows or None]
     return training.Data(

@@ -21,6 +21,7 @@ EXPERIMENTS = (
     "boosting_peers",
     "boosting_study",
     "inverse_mnist",
+    "low_rank",
     "objective_study",
     "one_gaussian",
     "regression",

@@ -17,12 +17,61 @@ from torch.distributions import Distribution, Independent, MultivariateNormal, N
 Strength = float | Tensor
 
 
-class AbstractGaussian(abc.ABC):
-    """Components with mean (..., components, dim) and a scale of the family's own shape.
+class AbstractComponents(abc.ABC):
+    """Components as the losses need them, with mean (..., components, dim) and a scale.
 
     In the gradients, `resp` stands for responsibilities times the gradient of each row's loss, and
     for whatever else multiplies the gradients of a whole component.
+
+    Attributes:
+        log_constant: What is subtracted from the log density of each coordinate.
     """
+
+    log_constant: float
+
+    @abc.abstractmethod
+    def residual(self, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
+        """Return the standardized residuals z of targets (..., dim)."""
+
+    @abc.abstractmethod
+    def log_diagonal(self, scale: Tensor) -> Tensor:
+        """Return the terms (..., components, dim) whose sum is the log-determinant of the scale."""
+
+    @abc.abstractmethod
+    def deviance(self, z: Tensor) -> Tensor:
+        """Return minus twice the log density of each coordinate at scale 1, plus a constant."""
+
+    def minus_log_prob(self, log_scale: Tensor, z: Tensor) -> Tensor:
+        """Return minus the log density of each coordinate, plus a constant."""
+        return torch.add(log_scale, self.deviance(z), alpha=0.5)
+
+    @abc.abstractmethod
+    def natural_gradients(
+        self, z: Tensor, scale: Tensor, resp: Tensor, power: Strength, coordinates: str
+    ) -> tuple[Tensor, Tensor]:
+        """Return F^-power times the gradients of mean and scale, F that of one component."""
+
+    @abc.abstractmethod
+    def weighted_gradients(
+        self, z: Tensor, scale: Tensor, resp: Tensor, beta: float
+    ) -> tuple[Tensor, Tensor]:
+        """Return variance^beta times the gradients of mean and scale."""
+
+    @abc.abstractmethod
+    def mean_gradient(self, z: Tensor, scale: Tensor) -> Tensor:
+        """Return the gradient of minus the log density with respect to the mean."""
+
+
+class AbstractGaussian(AbstractComponents):
+    """Gaussians with mean (..., components, dim) and a scale of the family's own shape."""
+
+    log_constant = 0.5 * math.log(2 * math.pi)
+
+    def deviance(self, z: Tensor) -> Tensor:
+        return z.square()
+
+    def minus_log_prob(self, log_scale: Tensor, z: Tensor) -> Tensor:
+        return torch.addcmul(log_scale, z, z, value=0.5)  # one operation
 
     @abc.abstractmethod
     def num_raw(self, dim: int) -> int:
@@ -57,30 +106,6 @@ class AbstractGaussian(abc.ABC):
     @abc.abstractmethod
     def marginal_scale(self, scale: Tensor) -> Tensor:
         """Return the standard deviation of each target, (..., components, dim)."""
-
-    @abc.abstractmethod
-    def residual(self, mean: Tensor, scale: Tensor, y: Tensor) -> Tensor:
-        """Return the standardized residuals z of targets (..., dim)."""
-
-    @abc.abstractmethod
-    def log_diagonal(self, scale: Tensor) -> Tensor:
-        """Return the terms (..., components, dim) whose sum is the log-determinant of the scale."""
-
-    @abc.abstractmethod
-    def natural_gradients(
-        self, z: Tensor, scale: Tensor, resp: Tensor, power: Strength, coordinates: str
-    ) -> tuple[Tensor, Tensor]:
-        """Return F^-power times the gradients of mean and scale, F that of one component."""
-
-    @abc.abstractmethod
-    def weighted_gradients(
-        self, z: Tensor, scale: Tensor, resp: Tensor, beta: float
-    ) -> tuple[Tensor, Tensor]:
-        """Return variance^beta times the gradients of mean and scale."""
-
-    @abc.abstractmethod
-    def mean_gradient(self, z: Tensor, scale: Tensor) -> Tensor:
-        """Return the gradient of 1/2 |z|^2 with respect to the mean."""
 
     @abc.abstractmethod
     def distribution(self, mean: Tensor, scale: Tensor) -> Distribution:
@@ -125,21 +150,14 @@ class DiagonalGaussian(AbstractGaussian):
         self, z: Tensor, scale: Tensor, resp: Tensor, power: Strength, coordinates: str
     ) -> tuple[Tensor, Tensor]:
         """Return F^-power times the gradients; F is 1/scale^2 and 2/scale^2, equation (21)."""
-        grad_mean, grad_scale = _in_units_of_z(z, resp, power)
-        if coordinates == "variance":
-            grad_scale = grad_scale.mul_(power_of(scale.clamp(max=1.0), 4 * power))
-        exponent = 2 * power - 1 if coordinates == "scale" else -1.0
-        return (
-            _times_power(grad_mean, scale, 2 * power - 1),
-            _times_power(grad_scale, scale, exponent),
-        )
+        return precondition(*_in_units_of_z(z, resp, power), scale, power, coordinates)
 
     def weighted_gradients(
         self, z: Tensor, scale: Tensor, resp: Tensor, beta: float
     ) -> tuple[Tensor, Tensor]:
         grad_mean, grad_scale = _in_units_of_z(z, resp, 0.0)
         exponent = 2 * beta - 1
-        return _times_power(grad_mean, scale, exponent), _times_power(grad_scale, scale, exponent)
+        return times_power(grad_mean, scale, exponent), times_power(grad_scale, scale, exponent)
 
     def mean_gradient(self, z: Tensor, scale: Tensor) -> Tensor:
         return z / scale
@@ -247,7 +265,20 @@ def power_of(x: Tensor, exponent: Strength) -> Tensor:
     return (x.log() * exponent).exp_()
 
 
-def _times_power(grad: Tensor, scale: Tensor, exponent: Strength) -> Tensor:
+def precondition(
+    grad_mean: Tensor, grad_scale: Tensor, scale: Tensor, power: Strength, coordinates: str
+) -> tuple[Tensor, Tensor]:
+    """Return scale^(2 power) times gradients that are given times the scale, in place."""
+    if coordinates == "variance":
+        grad_scale = grad_scale.mul_(power_of(scale.clamp(max=1.0), 4 * power))
+    exponent = 2 * power - 1 if coordinates == "scale" else -1.0
+    return (
+        times_power(grad_mean, scale, 2 * power - 1),
+        times_power(grad_scale, scale, exponent),
+    )
+
+
+def times_power(grad: Tensor, scale: Tensor, exponent: Strength) -> Tensor:
     """Multiply a gradient by scale^exponent in place."""
     if not isinstance(exponent, Tensor) and exponent == 0:
         return grad

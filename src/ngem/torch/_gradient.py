@@ -1,17 +1,14 @@
 """The one custom derivative: the likelihood forward, preconditioned gradients backward."""
 
 import inspect
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ._families import AbstractGaussian, Strength
+from ._families import AbstractComponents, Strength
 from ._preconditioners import AbstractPreconditioner, Evaluation
-
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class MixtureNLL(Function):
@@ -29,7 +26,7 @@ class MixtureNLL(Function):
         y: Tensor,
         power: Strength,
         preconditioner: AbstractPreconditioner,
-        family: AbstractGaussian,
+        family: AbstractComponents,
         averaged: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the loss, residuals, responsibilities and weights.
@@ -49,12 +46,12 @@ class MixtureNLL(Function):
         z = family.residual(mean, scale, y)
         log_diagonal = family.log_diagonal(scale)
         if dim == 1:
-            negative = torch.addcmul(log_diagonal, z, z, value=0.5).squeeze(-1)
+            negative = family.minus_log_prob(log_diagonal, z).squeeze(-1)
             finite = (z + log_diagonal).squeeze(-1).sum(-1, True)
         else:
             negative = log_diagonal.sum(-1)
             finite = torch.add(negative, z.sum(-1)).sum(-1, True)
-            negative = negative.add_(z.square().sum(-1), alpha=0.5)
+            negative = negative.add_(family.deviance(z).sum(-1), alpha=0.5)
         # A component at infinity has no weight in the sum below, but its gradient is NaN. So is
         # the loss then, and with a strength that is NaN: 0, or NaN where something is not finite.
         zero = finite.mul_(power * 0 if isinstance(power, Tensor) else 0)
@@ -70,7 +67,7 @@ class MixtureNLL(Function):
         weights.div_(weights_sum)
         resp = resp.div_(resp_sum) if flat is None else flat.softmax(-1)
         loss = weights_sum.div_(resp_sum).log_().add_(least.sub_(top)).add_(zero)
-        loss.add_(dim * _LOG_SQRT_2PI)
+        loss.add_(dim * family.log_constant)
         return loss.mean() if averaged else loss.squeeze(-1), z, resp, weights
 
     @staticmethod

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from .. import _defaults
 from . import _checks
-from ._families import Strength, family_of
+from ._families import Strength
 from ._gradient import MixtureNLL
+from ._location_scale import components_of, read_family
 from ._preconditioners import AbstractPreconditioner, Preconditioner, VarianceWeights
 from ._schedule import PowerSchedule
 
@@ -44,8 +45,9 @@ def mixture_loss(
     reduction: str = "mean",
     coordinates: str | None = None,
     flattening: float | None = None,
+    family: str = "gaussian",
 ) -> Tensor:
-    """Return the loss of a Gaussian mixture under an objective by name.
+    """Return the loss of a mixture under an objective by name.
 
     Args:
         logits: Unnormalized log weights, (..., components).
@@ -61,6 +63,7 @@ def mixture_loss(
         coordinates: Coordinates of the scale, as for `ngem_loss`. If None, those of a
             `PowerSchedule` under "ngem", else the objective's own.
         flattening: Flattening of the weights, as for `ngem_loss`. If None, likewise.
+        family: Distribution of the components, as for `ngem_loss`.
     """
     _check_names(objective, reduction)
     logits, mean, scale, y = _checks.as_floats(logits=logits, mean=mean, scale=scale, y=y)
@@ -78,9 +81,11 @@ def mixture_loss(
     strength = preconditioner.power
     if power is not None and preconditioner.takes_power:
         strength = _strength(power, mean)
-    family = family_of(mean, scale)
+    components = components_of(family, mean, scale)
     averaged = weights is None and reduction == "mean"
-    losses = MixtureNLL.apply(logits, mean, scale, y, strength, preconditioner, family, averaged)[0]
+    losses = MixtureNLL.apply(
+        logits, mean, scale, y, strength, preconditioner, components, averaged
+    )[0]
     return losses if averaged else _reduce(losses, weights, reduction)
 
 
@@ -95,6 +100,7 @@ def ngem_loss(
     reduction: str = "mean",
     coordinates: str | None = None,
     flattening: float | None = None,
+    family: str = "gaussian",
 ) -> Tensor:
     """Return the mean negative log-likelihood, with a natural gradient of constant half strength.
 
@@ -120,6 +126,8 @@ def ngem_loss(
         flattening: Flattening of the weights in responsibilities, 0 to 1. It keeps components alive
             while they find their positions, but is slightly biased unless the power falls to zero.
             If None, that of a `PowerSchedule`, else 0.
+        family: Distribution of the components: "gaussian"; or "laplace", "logistic", "student" and
+            "student(df)" with heavier tails, whose scales have the shape of `mean`.
 
     >>> logits, mean, scale = torch.zeros(1, 1), torch.zeros(1, 1, 1), 2 * torch.ones(1, 1, 1)
     >>> mean.requires_grad_()
@@ -138,6 +146,7 @@ def ngem_loss(
         reduction=reduction,
         coordinates=coordinates,
         flattening=flattening,
+        family=family,
     )
 
 
@@ -149,8 +158,9 @@ def nll_loss(
     *,
     weights: Tensor | None = None,
     reduction: str = "mean",
+    family: str = "gaussian",
 ) -> Tensor:
-    """Return the mean negative log-likelihood of a Gaussian mixture, equation (3).
+    """Return the mean negative log-likelihood of a mixture, equation (3).
 
     Args:
         logits: Unnormalized log weights, (..., components).
@@ -160,9 +170,17 @@ def nll_loss(
         y: Targets, (..., dim).
         weights: Sample weights, (...,); "mean" divides by their sum.
         reduction: "mean", "sum" or "none".
+        family: Distribution of the components, as for `ngem_loss`.
     """
     return mixture_loss(
-        logits, mean, scale, y, objective="nll", weights=weights, reduction=reduction
+        logits,
+        mean,
+        scale,
+        y,
+        objective="nll",
+        weights=weights,
+        reduction=reduction,
+        family=family,
     )
 
 
@@ -176,6 +194,7 @@ class NGEMLoss(nn.Module):
         reduction: "mean", "sum" or "none".
         coordinates: Coordinates of the scale, as for `mixture_loss`.
         flattening: Flattening of the weights, as for `mixture_loss`.
+        family: Distribution of the components, as for `mixture_loss`.
 
     >>> criterion = NGEMLoss()
     >>> criterion(torch.zeros(4, 3), torch.zeros(4, 3, 1), torch.ones(4, 3, 1), torch.zeros(4, 1))
@@ -190,6 +209,7 @@ class NGEMLoss(nn.Module):
         reduction: str = "mean",
         coordinates: str | None = None,
         flattening: float | None = None,
+        family: str = "gaussian",
     ) -> None:
         super().__init__()
         self.objective = _checks.check_choice("objective", objective, OBJECTIVES)
@@ -197,6 +217,8 @@ class NGEMLoss(nn.Module):
         self.power = power
         self.coordinates = coordinates
         self.flattening = flattening
+        read_family(family)  # refuses one that does not exist
+        self.family = family
 
     def forward(
         self,
@@ -218,6 +240,7 @@ class NGEMLoss(nn.Module):
             reduction=self.reduction,
             coordinates=self.coordinates,
             flattening=self.flattening,
+            family=self.family,
         )
 
     def extra_repr(self) -> str:

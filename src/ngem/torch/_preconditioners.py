@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _defaults
-from ._families import AbstractGaussian, Strength, power_of
+from ._families import AbstractComponents, Strength, power_of
 
 
 class Evaluation(NamedTuple):
@@ -59,7 +59,9 @@ class AbstractPreconditioner(abc.ABC):
         """Return the log densities that responsibilities are computed from, None for `joint`."""
 
     @abc.abstractmethod
-    def gradients(self, family: AbstractGaussian, at: Evaluation, power: Strength) -> list[Tensor]:
+    def gradients(
+        self, family: AbstractComponents, at: Evaluation, power: Strength
+    ) -> list[Tensor]:
         """Return the gradients of logits, mean and scale."""
 
 
@@ -102,7 +104,9 @@ class Preconditioner(AbstractPreconditioner):
             return None
         return joint - self.flattening * power * log_weights
 
-    def gradients(self, family: AbstractGaussian, at: Evaluation, power: Strength) -> list[Tensor]:
+    def gradients(
+        self, family: AbstractComponents, at: Evaluation, power: Strength
+    ) -> list[Tensor]:
         resp = self._over_weights(at.resp, at.weights, power)
         return [
             _LOGITS_RULES[self.logits_rule](at),
@@ -137,7 +141,9 @@ class VarianceWeights(AbstractPreconditioner):
     def flatten(self, joint: Tensor, log_weights: Tensor, power: Strength) -> None:
         return None
 
-    def gradients(self, family: AbstractGaussian, at: Evaluation, power: Strength) -> list[Tensor]:
+    def gradients(
+        self, family: AbstractComponents, at: Evaluation, power: Strength
+    ) -> list[Tensor]:
         return [_plain_logits(at), *family.weighted_gradients(at.z, at.scale, at.resp, self.beta)]
 
 
