@@ -291,8 +291,8 @@ def report(
         _check_replaces_page(out)
     rows = _read_rows(path, schema, how, max_rows=max_rows, seed=seed)
     title = f"{', '.join(schema.targets)}: {model.name} on {path.name}"
-    is_training = _are_of_the_fit(path, rows, estimator, schema)
-    text = page.make_report(estimator, rows, schema, title=title, is_training=is_training)
+    of_the_fit = float(_are_of_the_fit(path, rows, estimator, schema))
+    text = page.make_report(estimator, rows, schema, title=title, of_the_fit=of_the_fit)
     _files.replace(out, text.encode())
     output.text(f"Report written to {out}")
     output.json({"report": str(out), "rows": len(rows.x)})
