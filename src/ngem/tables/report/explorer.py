@@ -71,7 +71,7 @@ def cell_masses(model: Model, x: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
     The first and the last are those below and above the limits, (dim, 2).
     """
-    edges = np.linspace(*limits.T, CELLS + 1)
+    edges = np.linspace(limits[:, 0], limits[:, 1], CELLS + 1)
     model, inputs = model.encoded(x)
     at = np.tile(edges, (len(x), 1))
     cdf = model.pit(np.repeat(inputs, len(edges), axis=0), at).reshape(len(x), *edges.shape)

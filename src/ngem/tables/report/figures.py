@@ -52,13 +52,14 @@ class Bars(NamedTuple):
 def plain(values: Any, digits: int = 5) -> list[float | None]:
     """Return numbers for JSON, rounded to significant digits; None for those that are not finite.
 
-    The digits are those of the variation: 30,000,000.25 among its neighbors keeps its quarter.
+    The digits are those of the variation, and all before the decimal point: 30,000,000.25 among its
+    neighbors keeps its quarter.
     """
     values = np.asarray(values, float).ravel()
     known = values[np.isfinite(values)]
     spread = float(np.ptp(known)) if len(known) else 0.0
     decimals = digits - int(np.ceil(np.log10(spread))) if spread > 0 else 15
-    rounded = np.round(values, min(decimals, 15)) if abs(decimals) < 300 else values
+    rounded = np.round(values, max(decimals, 0)) if decimals < 300 else values
     return [float(value) if np.isfinite(value) else None for value in rounded]
 
 
@@ -138,8 +139,8 @@ def kind_weights(model: Any) -> Bars:
 
 def gain_bars(gains: Mapping[str, np.ndarray], names: Sequence[str]) -> Bars:
     """Return which columns the trees split for weights, for means and for scales."""
-    total = sum(np.asarray(values) for values in gains.values())
-    order = np.argsort(-total)[:_MOST_COLUMNS]
+    total = np.sum(list(gains.values()), axis=0)
+    order: list[int] = np.argsort(-total)[:_MOST_COLUMNS].tolist()
     longest = float(total[order[0]]) or 1.0
     lines = [
         Bar(
@@ -201,15 +202,14 @@ def uncertainty(
     chart = {
         "x": list(range(1, len(order) + 1)),
         "xLabel": "rows, sorted by predicted median",
+        "xName": "rank",
         "yLabel": f"standard deviation of {name}",
         "series": lines,
     }
     return Figure(f"Uncertainty of {name}: noise and model", alt, chart)
 
 
-def intervals(
-    name: str, quantiles: np.ndarray, y: np.ndarray, notes: Sequence[str]
-) -> Figure:
+def intervals(name: str, quantiles: np.ndarray, y: np.ndarray, notes: Sequence[str]) -> Figure:
     """Return the 5%, 50% and 95% quantiles, (rows, 3), of a target against its true values.
 
     The notes, one for each row, are shown where the pointer is.
@@ -220,11 +220,12 @@ def intervals(
     alt = (
         f"For {len(y)} rows, sorted by predicted median, the interval between the 5% and 95% "
         f"quantiles of {name} as a band, and the true value as a dot; {int(inside.sum())} of them "
-        "lie inside."
+        "lie inside. Where the pointer is, the page shows the numbers and the features of a row."
     )
     chart = {
         "x": list(range(1, len(y) + 1)),
         "xLabel": "rows, sorted by predicted median",
+        "xName": "rank",
         "yLabel": name,
         "bands": [[0, 1]],
         "series": [
@@ -251,18 +252,20 @@ def _pit_histogram(name: str, pit: np.ndarray, bins: int = 20) -> Figure:
     alt = (
         f"Histogram of the predicted probability of a value below the true {name}. Flat means "
         "calibrated: each bar holds as many rows as any other. High at both ends: the densities "
-        "are too narrow; high in the middle: too wide."
+        "are too narrow; high in the middle: too wide. The band holds 95% of a calibrated model's "
+        "bars."
     )
     chart = {
         "x": plain((edges[:-1] + edges[1:]) / 2),
         "xLabel": "predicted probability of a lower value",
+        "xName": "probability",
         "yLabel": "% of the rows",
         "xRange": [0, 1],
         "zero": True,
         "bands": [[0, 1]],
         "series": [
-            series("95% of a calibrated model's bars, to", 100 * high * ones, "edge", "soft"),
-            series("from", 100 * low * ones, "edge", "soft"),
+            series("calibrated: at most", 100 * high * ones, "edge", "soft"),
+            series("at least", 100 * low * ones, "edge", "soft"),
             series("rows (%)", 100 * counts / len(pit), "bars", "blue"),
         ],
     }
@@ -274,19 +277,21 @@ def _reliability(name: str, pit: np.ndarray) -> Figure:
     curve = metrics.reliability(pit, levels, kind="central", confidence=_CONFIDENCE)
     alt = (
         f"Fraction of true values of {name} inside central intervals, against the probability "
-        "of these intervals; below the diagonal the model is overconfident."
+        "of these intervals; below the diagonal the model is overconfident. The band holds 95% of "
+        "calibrated models."
     )
     chart = {
         "x": plain(100 * levels),
         "xLabel": "probability of the interval (%)",
+        "xName": "interval (%)",
         "yLabel": "rows inside (%)",
         "xRange": [0, 100],
         "yRange": [0, 100],
         "bands": [[0, 1]],
         "series": [
-            series("95% of calibrated models, to", 100 * curve.upper, "edge", "soft"),
-            series("from", 100 * curve.lower, "edge", "soft"),
-            series("calibrated", 100 * levels, "dotted", "ink"),
+            series("calibrated: at most", 100 * curve.upper, "edge", "soft"),
+            series("at least", 100 * curve.lower, "edge", "soft"),
+            series("", 100 * levels, "dotted", "ink"),
             series("rows inside (%)", 100 * curve.observed, "line", "red"),
         ],
     }

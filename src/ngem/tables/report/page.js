@@ -14,7 +14,7 @@
   const text = (value, digits = 4) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return "–";
     const useGrouping = Math.abs(value) >= 10000;
-    return value.toLocaleString("en-US", { maximumSignificantDigits: Math.max(digits, Math.abs(value) >= 1000 ? 7 : 0), useGrouping });
+    return value.toLocaleString("en-US", { maximumSignificantDigits: useGrouping ? Math.max(digits, 5) : digits, useGrouping });
   };
   const day = (value) => new Date(864e5 * value).toISOString().slice(0, 10);
   const percent = (value) => (value > 0 && value < 0.0995 ? `${text(100 * value, 2)} %` : `${Math.round(100 * value)} %`);
@@ -38,7 +38,7 @@
     ticks: { stroke: () => color("grid"), width: 1 },
     values: values || ((chart, splits) => splits.map((split) => text(split, 6))),
   });
-  const widthOfTexts = (chart, values) => 14 + 7 * Math.max(2, ...(values || []).map((value) => String(value).length));
+  const widthOfTexts = (chart, values) => 24 + 7 * Math.max(2, ...(values || []).map((value) => String(value).length));
 
   const STYLES = {
     line: { width: 1.8 },
@@ -57,7 +57,7 @@
       : { show: false };
     return {
       label: label || "more",
-      class: label ? "" : "quiet",
+      class: label ? undefined : "quiet",
       stroke: () => color(name),
       fill: filled ? () => faint(name, 0.55) : undefined,
       points,
@@ -92,7 +92,7 @@
       padding: [10, 12, 0, 0],
       scales: { x: { time: false, range: within(spec.xRange) }, y: { range: within(spec.yRange, spec.zero) } },
       axes: [axis(spec.xLabel, more.xTexts), { ...axis(spec.yLabel), size: widthOfTexts }],
-      series: [{ label: spec.xLabel, value: (chart, value) => (value === null ? "–" : (more.xText || text)(value)) }, ...spec.series.map(toSeries)],
+      series: [{ label: spec.xName || spec.xLabel, value: (chart, value) => (value === null ? "–" : (more.xText || text)(value)) }, ...spec.series.map(toSeries)],
       bands: (spec.bands || []).map(([upper, lower]) => ({
         series: [upper + 1, lower + 1],
         fill: () => faint(spec.series[upper].color, 0.25),
@@ -110,7 +110,7 @@
   const redraw = () => { for (const chart of charts) chart.redraw(false, true); };
   dark.addEventListener("change", redraw);
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("section details, footer details")) details.open = true;
+    for (const details of document.querySelectorAll("section details")) details.open = true;
     printing = true;
     redraw();
   });
@@ -374,7 +374,8 @@
     const input = make("select", {}, ...options.map((option, value) => make("option", { value, textContent: option })));
     input.value = chosen;
     input.addEventListener("change", () => { choose(Number(input.value)); update({ anew: true }); });
-    return make("div", { className: "control" }, make("label", {}, label, input));
+    input.setAttribute("aria-label", label);
+    return make("div", { className: "control" }, make("span", { textContent: label }), input);
   };
   const toRow = (row) => {
     for (const column of columns) {
@@ -404,8 +405,8 @@
   showWidth();
   if (targets.length > 1) controls.append(chooser("target", targets.map((one) => one.name), 0, (value) => { state.target = value; }));
   controls.append(
-    chooser("along", columns.map((column) => column.name), state.along, (value) => { state.along = value; }),
-    make("div", { className: "control" }, make("label", {}, "near: within", width), widthText),
+    chooser("right figure: along", columns.map((column) => column.name), state.along, (value) => { state.along = value; }),
+    make("div", { className: "control" }, make("span", { textContent: "near: within" }), width, widthText),
     make("div", { className: "control" },
       button("free all columns", () => { for (const column of columns) column.set = false; }), " ",
       button("go to a random row", () => toRow(Math.floor(Math.random() * rows.length)))),
