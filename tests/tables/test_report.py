@@ -314,8 +314,7 @@ MOVE = """
 const all = (query) => [...document.querySelectorAll(query)];
 const said = () => document.querySelector(".said").textContent;
 const before = said();
-const box = all(".control").find((one) => one.textContent.includes("second"));
-const slider = box.querySelector("input[type=range]");
+const slider = document.querySelector("input[aria-label=second]");
 slider.value = 99;
 slider.dispatchEvent(new Event("input"));
 const moved = said();
