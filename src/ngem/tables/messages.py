@@ -185,7 +185,7 @@ def evaluated_text(path: Path, scores: dict[str, Any]) -> str:
     dropped = scores["dropped_rows"]
     gaps = f" ({dropped:,} more dropped because of gaps)" if dropped else ""
     name = "standard input" if str(path) == "-" else path.name
-    known = of_the_fit_text(scores["rows_of_the_fit"])
+    known = of_the_fit_text(scores.get("rows_of_the_fit"))
     note = f"Note: {known}\n" if known else ""
     return f"{note}On the {count(scores['rows'], 'row')} of {name}{gaps}:\n{scores_text(scores)}"
 
