@@ -1,5 +1,7 @@
-"""MkDocs hooks: the version beside the name; every report of a run on the page of results."""
+"""MkDocs hooks: the version beside the name, reports on the page of results, notebooks as pages."""
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,12 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Replace the placeholder on the page of results by one line per report."""
+    """Replace placeholders: by one line per report, or by the cells of a notebook."""
+    notebook = re.match(r"<!-- notebook: (\w+) -->", markdown)
+    if notebook:
+        name = f"{notebook[1]}.ipynb"
+        path = Path(config.docs_dir, "notebooks", name)
+        return f"{as_markdown(json.loads(path.read_text(encoding='utf-8')))}\n[{name}]({name})\n"
     if page.file.src_uri != "results/index.md":
         return markdown
     reports = sorted(Path(config.docs_dir, "results").glob("*/report.md"), key=_by_number)
@@ -29,3 +36,23 @@ def _by_number(report: Path) -> tuple[str, int]:
 def _line(report: Path) -> str:
     title = report.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
     return f"- [{title}]({report.parent.name}/report.md)"
+
+
+def as_markdown(notebook: dict[str, Any]) -> str:
+    """Return the cells of a notebook, with what they show."""
+    return "\n".join(part for cell in notebook["cells"] for part in _cell(cell))
+
+
+def _cell(cell: dict[str, Any]) -> list[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return [f"{source}\n"]
+    return [f"```python\n{source}\n```\n", *map(_output, cell["outputs"])]
+
+
+def _output(output: dict[str, Any]) -> str:
+    image = output.get("data", {}).get("image/png")
+    if image:
+        return f"![what the cell draws](data:image/png;base64,{image})\n"
+    text = "".join(output["text"] if "text" in output else output["data"]["text/plain"])
+    return f'```text title="Output"\n{text.rstrip()}\n```\n'

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ngem
-from ngem import cli, plotting
+from ngem import cli
 from ngem.cli import app, main
 from ngem.estimator import portfolio
 from ngem.tables.kinds import KINDS
@@ -99,7 +99,6 @@ def test_demo_writes_pictures_and_tables(tmp_path, monkeypatch):
     small = {"hidden_sizes": (4,), "max_epochs": 2, "n_components": 2, "dropout": 0.0}
     kind = portfolio.KINDS["network"]._replace(settings=small)
     monkeypatch.setitem(portfolio.KINDS, "network", kind)
-    monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # of the page; slow to draw
     result = run("demo", "--out", str(tmp_path), "--epochs", "1")
     assert result.exit_code == 0, result.output
     for name in ("two_gaussians.png", "two_sinusoids.png"):

@@ -1,10 +1,12 @@
 """The documentation site: its pages exist, its links lead somewhere, and its code runs."""
 
 import importlib.util
+import json
 import re
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,13 +104,82 @@ def test_every_report_is_listed_on_the_page_of_results():
 @pytest.mark.slow  # every change runs the README, which has the same fit and the same loops
 def test_the_tour_runs(capsys):
     seeded_torch()
-    names = run(DOCS / "index.md", {})
+    names = run(DOCS / "tour.md", {})
     printed = capsys.readouterr().out
     losses = [float(value) for value in re.findall(r"likelihood (-?\d+\.\d+)", printed)]
     assert len(losses) == 2
     assert max(losses) < 0.6  # one Gaussian: about 1.1
     assert names["model"].diagnostics_["gain_over_gaussian"] > 0
     assert Path("quantiles.png").stat().st_size > 0
+
+
+def outputs():
+    """The script that writes what blocks print, as a module."""
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks/outputs.py")))
+
+
+def test_every_block_that_prints_is_followed_by_what_it_prints():
+    script = outputs()
+    pages = [ROOT / "README.md", *DOCS.glob("*.md")]
+    for page in pages:
+        for found in script.BLOCK.finditer(page.read_text()):
+            if re.search(r"^\s*print\(", found["code"], re.M):
+                assert found["output"], f"run benchmarks/outputs.py: {page.name}, {found['code']}"
+    assert {page.relative_to(ROOT).as_posix() for page in pages} >= set(script.PAGES)
+
+
+def test_outputs_are_written_below_their_blocks_and_replaced():
+    page = "a\n```python\nx = 3\n```\nb\n```python\nprint(x * x)\n```\nc\n"
+    once = outputs().with_outputs(page, {})
+    assert once.count("```text") == 1
+    assert 'print(x * x)\n```\n\n```text title="Output"\n9\n```\nc\n' in once
+    assert outputs().with_outputs(once, {}) == once
+
+
+def notebook(name):
+    """Return a notebook of the site and the script that runs notebooks."""
+    script = SimpleNamespace(**runpy.run_path(str(ROOT / "benchmarks/notebooks.py")))
+    return json.loads((DOCS / f"notebooks/{name}.ipynb").read_text(encoding="utf-8")), script
+
+
+def kinds_of_outputs(notebook):
+    """Return what each cell shows: text, values or pictures."""
+    cells = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    return [[output["output_type"] for output in cell["outputs"]] for cell in cells]
+
+
+def test_the_notebook_on_losses_runs():
+    seeded_torch()
+    given, script = notebook("swap_one_loss")
+    for cell in given["cells"]:
+        cell["source"] = [line.replace("steps = 300", "steps = 30") for line in cell["source"]]
+    done = script.run(given)
+    assert kinds_of_outputs(done) == kinds_of_outputs(given)
+    (text,) = [line for line in done["cells"][3]["outputs"][0]["text"] if "after 30 steps" in line]
+    losses = [float(value) for value in re.findall(r"-?\d\.\d{3}", text)]
+    assert len(losses) == 2
+    assert max(losses) < 1.2  # it fell: the start is near 1.25
+
+
+@pytest.mark.slow
+def test_the_notebook_on_tables_runs():
+    given, script = notebook("table_to_density")
+    assert kinds_of_outputs(script.run(given)) == kinds_of_outputs(given)
+
+
+def test_notebooks_become_pages_with_their_outputs():
+    hooks = SimpleNamespace(**runpy.run_path(str(DOCS / "site_hooks.py")))
+    for page in sorted(DOCS.glob("notebooks/*.md")):
+        config = SimpleNamespace(docs_dir=str(DOCS))
+        text = hooks.on_page_markdown(page.read_text(), None, config, None)
+        given, _ = notebook(page.stem)
+        shown = sum(map(len, kinds_of_outputs(given)))
+        assert shown >= 3
+        assert text.count('title="Output"') + text.count("data:image/png") == shown
+        assert text.startswith("# ")
+    assert {path.stem for path in DOCS.glob("notebooks/*.ipynb")} == {
+        path.stem for path in DOCS.glob("notebooks/*.md")
+    }
 
 
 @pytest.mark.slow

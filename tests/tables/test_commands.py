@@ -17,7 +17,7 @@ import scoringrules
 from typer.testing import CliRunner
 
 import ngem
-from ngem import MDNRegressor, MixtureBoostingRegressor, _files, plotting
+from ngem import MDNRegressor, MixtureBoostingRegressor, _files
 from ngem.cli import app
 from ngem.estimator import members, portfolio
 from ngem.tables import commands, formats
@@ -487,8 +487,7 @@ def test_bad_input_gives_one_paragraph_and_no_file(arguments, message, here, mon
     assert sorted(here.iterdir()) == before
 
 
-def test_a_report_names_rows_as_the_file_does(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(plotting, "png", lambda *_, **__: b"")  # no pictures are needed
+def test_a_report_names_rows_as_the_file_does(here, tmp_path):
     frame = pd.read_csv(here / "test.csv")
     frame.loc[3, "size"] = np.nan
     frame.loc[9, "price"] = 1e5
@@ -497,7 +496,7 @@ def test_a_report_names_rows_as_the_file_does(here, tmp_path, monkeypatch):
     arguments = ("report", here / "model.ngem", tmp_path / "rows.csv", "--missing", "drop")
     assert result_of(*arguments, "--out", out) == {"report": str(out), "rows": 39}
     text = out.read_text()
-    first = re.search(r"Least likely rows.*?<tbody>\s*<tr><th scope=\"row\">(\d+)<", text, re.S)
+    first = re.search(r"Rows that surprise.*?<tbody>\s*<tr><th scope=\"row\">(\d+)<", text, re.S)
     assert first is not None
     assert first[1] == "10"
     command, repeated = MDNRegressor.load(here / "model.ngem").table_.command, tmp_path / "again"
@@ -522,15 +521,26 @@ def test_a_report_of_a_sample_of_a_large_file(here, tmp_path, monkeypatch):
     assert not np.array_equal(samples[0], samples[2])
 
 
-def test_a_report_says_when_its_rows_are_those_of_the_fit(here, tmp_path, monkeypatch):
+def test_a_report_says_which_of_its_rows_are_those_of_the_fit(here, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(
-        page, "make_report", lambda *_, is_training, **__: said.append(is_training) or "page"
+        page, "make_report", lambda *_, of_the_fit, **__: said.append(of_the_fit) or "page"
     )
-    (tmp_path / "train.csv").write_text((here / "test.csv").read_text())  # others of that name
-    for data in (here / "train.csv", here / "test.csv", tmp_path / "train.csv"):
+    train, test = ((here / f"{name}.csv").read_text() for name in ("train", "test"))
+    (tmp_path / "train.csv").write_text(test)  # others of that name
+    (tmp_path / "renamed.csv").write_text(train)
+    half = train.splitlines()[: len(test.splitlines())]
+    (tmp_path / "both.csv").write_text("\n".join([*half, *test.splitlines()[1:]]))
+    for data in (
+        here / "train.csv",
+        *(tmp_path / f"{n}.csv" for n in ("train", "renamed", "both")),
+    ):
         succeed("report", here / "model.ngem", data, "--out", tmp_path / "page.html", "--force")
-    assert said == [True, False, False]
+    assert said == [1, 0, 1, 0.5]
+    whole = result_of("evaluate", here / "model.ngem", tmp_path / "both.csv")
+    assert whole["rows_of_the_fit"] == 0.5
+    text = succeed("evaluate", here / "model.ngem", tmp_path / "both.csv")
+    assert "About 50% of these rows equal rows that the model was fitted to." in text.output
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):

@@ -23,6 +23,7 @@ from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
+from .shapes import check_features, check_targets
 
 _FLOATS = (np.float64, np.float32)
 
@@ -262,10 +263,17 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2 of the conditional mean, as scikit-learn's regressors do."""
+        check_features("X", X)
+        check_targets("y", y, X, type(self).__name__)
+        return float(super().score(X, y, sample_weight))
+
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
         check_is_fitted(self)
         _refuse_dictionary("X", X)
+        self._check_features("X", X)
         if self.table_ is not None:
             x = self._encode(X, reset=False)
         else:
@@ -274,6 +282,11 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             x = np.asarray(validate_data(self, X, reset=False, **rules))
         _check_finite("X", x, allow_nan=self._takes_gaps)
         return x
+
+    def _check_features(self, name: str, X: Any, *, reset: bool = False) -> None:
+        """Refuse features of another shape; columns with names are compared by name."""
+        by_place = not reset and not has_names(X)
+        check_features(name, X, self.n_features_in_ if by_place else None, type(self).__name__)
 
     def _read_table(
         self,
@@ -287,9 +300,11 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     ) -> tuple[Table, int]:
         """Return the rows that count, and whether the targets were a vector or columns."""
         claim_process()
-        _refuse_dictionary(f"{name}X", X)
-        check_numeric(f"{name}y", y, _CONVERT)
         reset = n_outputs is None
+        _refuse_dictionary(f"{name}X", X)
+        self._check_features(f"{name}X", X, reset=reset)
+        check_targets(f"{name}y", y, X, type(self).__name__)
+        check_numeric(f"{name}y", y, _CONVERT)
         common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
         rules: Any = (
             {**common, "dtype": _FLOATS},
@@ -392,16 +407,29 @@ def _read_n_samples(value: Any) -> int:
 
 def to_key(random_state: Any) -> Any:
     """Return JAX's key for a random state of scikit-learn's kind."""
-    return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))
+    try:
+        state = check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState, "
+            f"got {random_state!r}; try random_state=0."
+        ) from None
+    return jax.random.key(int(state.randint(2**31 - 1)))
 
 
 def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
     """Return weights with a mean of one over the rows that count."""
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(len(x), float(sample_weight))
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype="float64", input_name="sample_weight"
-    )
+    try:
+        weights = check_array(
+            sample_weight, ensure_2d=False, dtype="float64", input_name="sample_weight"
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"sample_weight must hold a finite number for each of the {len(x)} rows, got something "
+            f"else: {error}; leave it out to count all rows alike."
+        ) from None
     if weights.shape != x.shape[:1] or np.any(weights < 0):
         raise ValueError(
             f"sample_weight must hold one number of at least 0 for each of the {len(x)} rows, got "

@@ -3,6 +3,8 @@
 Plain Python, so a model file can be read without a library for tables.
 """
 
+import base64
+import binascii
 import itertools
 from typing import Any, NamedTuple
 
@@ -69,6 +71,7 @@ class Schema(NamedTuple):
             "keep" to hand them to a model that reads them as they are.
         command: The shell command that repeats the fit.
         decimal: The mark before the decimals in the text file that the model was fitted to.
+        fingerprint: Hashes of some rows of the fit, as text; empty if they are not known.
     """
 
     features: tuple[Column, ...]
@@ -76,6 +79,7 @@ class Schema(NamedTuple):
     missing: str = "error"
     command: str = ""
     decimal: str = "."
+    fingerprint: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -144,19 +148,20 @@ class Schema(NamedTuple):
             ValueError: If the header is not one that `to_header` can write.
         """
         if isinstance(header, dict):
-            header = {"decimal": ".", **header}  # what earlier versions read
+            header = {"decimal": ".", "fingerprint": "", **header}  # as earlier versions have it
             header.pop("coding", None)  # of the columns of categories, by the kind of model
         _need(_has_keys(header, set(cls._fields)), f"the entries {cls._fields}", header)
         _need(isinstance(header["command"], str), "a command", header["command"])
         check_choice("a table's rule for missing values", header["missing"], RULES)
         check_choice("a table's mark before decimals", header["decimal"], DECIMALS)
+        _need(_is_hashes(header["fingerprint"]), "a fingerprint", header["fingerprint"])
         _need(_is_names(header["targets"]), "distinct names of targets", header["targets"])
         listed = isinstance(header["features"], list) and len(header["features"]) > 0
         _need(listed, "a list of features", header["features"])
         features = tuple(map(_read_column, header["features"]))
         names = [column.name for column in features] + header["targets"]
         _need(len(set(names)) == len(names), "distinct names of columns", names)
-        rest = (header[name] for name in ("missing", "command", "decimal"))
+        rest = (header[name] for name in ("missing", "command", "decimal", "fingerprint"))
         return cls(features, tuple(header["targets"]), *rest)
 
 
@@ -186,6 +191,14 @@ def _has_keys(value: Any, keys: set[str]) -> bool:
 def _is_names(value: Any) -> bool:
     listed = isinstance(value, list) and len(value) > 0
     return listed and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+
+
+def _is_hashes(value: Any) -> bool:
+    """Return whether a value is text that stands for whole numbers of 64 bits."""
+    try:
+        return isinstance(value, str) and len(base64.b64decode(value, validate=True)) % 8 == 0
+    except (binascii.Error, ValueError):  # other letters
+        return False
 
 
 def _need(condition: bool, expected: str, got: Any) -> None:

@@ -21,6 +21,7 @@ from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
 from .encode import Rows, unseen_rows
+from .fingerprint import Overlap, fingerprint, overlap
 from .formats import column_types, split_names
 from .kinds import Estimator, kind_of
 from .opening import STDIN, How, TableError, opened, with_decimal
@@ -254,18 +255,20 @@ def evaluate(
 ) -> None:
     """Report how good a model's predictions are on rows with known targets."""
     estimator, schema = _load_model(model, missing)
-    parts, dropped = [], 0
+    parts, dropped, known = [], 0, Overlap(0, 0)
     with opened(path, how) as table:
         for batch in batches(with_decimal(table, schema.decimal), schema, with_targets=True):
             dropped += int(np.sum(~batch.complete))
             if batch.complete.any():
                 rows = batch.encoded(schema)
                 x, y = rows.x[rows.complete], rows.y[rows.complete]
+                known += overlap(schema.fingerprint, x, y)
                 parts.append(scores.score_rows(estimator.model_, x, y))
     if not parts:
         raise TableError(f"{path} must hold rows without gaps, got none ({dropped} were dropped).")
     result = scores.summarize(scores.join(parts), estimator.model_, schema.targets)
     result["dropped_rows"] = dropped
+    result["rows_of_the_fit"] = known.fraction
     output.text(messages.evaluated_text(path, result))
     output.json(result)
 
@@ -283,7 +286,7 @@ def report(
     output: Output,
 ) -> None:
     """Write one page about a model and rows with known targets."""
-    from .report import page  # the only command that needs matplotlib and Jinja2
+    from .report import page  # the only command that needs Jinja2
 
     estimator, schema = _load_model(model, missing)
     _check_out(out, model, path)
@@ -291,22 +294,26 @@ def report(
         _check_replaces_page(out)
     rows = _read_rows(path, schema, how, max_rows=max_rows, seed=seed)
     title = f"{', '.join(schema.targets)}: {model.name} on {path.name}"
-    is_training = _are_of_the_fit(path, rows, estimator, schema)
-    text = page.make_report(estimator, rows, schema, title=title, is_training=is_training)
+    of_the_fit = _of_the_fit(path, rows, estimator, schema)
+    text = page.make_report(estimator, rows, schema, title=title, of_the_fit=of_the_fit)
     _files.replace(out, text.encode())
     output.text(f"Report written to {out}")
     output.json({"report": str(out), "rows": len(rows.x)})
 
 
-def _are_of_the_fit(path: Path, rows: Rows, estimator: Estimator, schema: Schema) -> bool:
-    """Return whether rows are those of the fit: a file of the same name with as many of them.
+def _of_the_fit(path: Path, rows: Rows, estimator: Estimator, schema: Schema) -> float:
+    """Return the fraction of rows that the model was fitted to.
 
-    A model keeps no rows, so it cannot compare them.
+    Without rows to compare by, as in models of earlier versions, a file of the same name with as
+    many rows counts as that of the fit.
     """
+    fraction = overlap(schema.fingerprint, rows.x, rows.y).fraction
+    if fraction is not None:
+        return fraction
     fitted_to = shlex.split(schema.command)[2:3]  # ngem fit FILE
     counts = estimator.diagnostics_["training_rows"], estimator.diagnostics_["validation_rows"]
     same_name = [path.name] == [Path(one).name for one in fitted_to]
-    return same_name and len(rows.x) in (counts[0], sum(counts))
+    return float(same_name and len(rows.x) in (counts[0], sum(counts)))
 
 
 def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str, Any]:
@@ -359,7 +366,9 @@ def _train(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> 
     estimator.set_params(**source.kind.of_table(schema))
     y = rows.y[:, 0] if rows.y.shape[1] == 1 else rows.y
     estimator.fit(Encoded(rows.x, schema), y)
-    estimator.table_ = schema._replace(command=source.command(estimator))
+    estimator.table_ = schema._replace(
+        command=source.command(estimator), fingerprint=fingerprint(rows.x, rows.y)
+    )
 
 
 def _train_or_explain(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:

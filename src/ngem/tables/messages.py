@@ -185,7 +185,26 @@ def evaluated_text(path: Path, scores: dict[str, Any]) -> str:
     dropped = scores["dropped_rows"]
     gaps = f" ({dropped:,} more dropped because of gaps)" if dropped else ""
     name = "standard input" if str(path) == "-" else path.name
-    return f"On the {count(scores['rows'], 'row')} of {name}{gaps}:\n{scores_text(scores)}"
+    known = of_the_fit_text(scores.get("rows_of_the_fit"))
+    note = f"Note: {known}\n" if known else ""
+    return f"{note}On the {count(scores['rows'], 'row')} of {name}{gaps}:\n{scores_text(scores)}"
+
+
+def of_the_fit_text(fraction: float | None) -> str:
+    """Return a warning about rows that the model was fitted to; none if there are hardly any.
+
+    Args:
+        fraction: The fraction of such rows; None if it is not known.
+    """
+    if fraction is None or fraction < 0.01:
+        return ""
+    if fraction > 0.99:
+        which = "These are the rows that the model was fitted to."
+    else:
+        which = (
+            f"About {fraction:.0%} of these rows are equal to rows that the model was fitted to."
+        )
+    return f"{which} It knows them, so the scores are too good. Judge it by other rows."
 
 
 def predicted_text(rows: int, empty: int, unseen: int, out: Path | None) -> str:
