@@ -117,7 +117,9 @@ def _held_out_loss(members: Sequence[Member]) -> float:
 def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
     lock = threading.Lock()
     runs = [partial(_train, job, network, lock) for network in networks]
-    return training.side_by_side(runs, available_cores())
+    # On a mesh all devices work on one network at a time.
+    is_spread = training.active_mesh() is not None
+    return training.side_by_side(runs, 1 if is_spread else available_cores())
 
 
 def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:
@@ -174,6 +176,7 @@ def _train(
         callbacks=[report],
         resume=resume,
         save=save,
+        mesh=training.active_mesh(),
     )
     if validation is None:
         return Member(result, np.empty(0), network.dropout)

@@ -2,6 +2,7 @@
 
 from .data import Data, condense, shuffled
 from .loop import compiled, fit, fit_many
+from .mesh import active_mesh, data_parallel
 from .parallel import side_by_side
 from .plan import Hyper, Plan
 from .state import FitError, FitResult, History, Progress, State, initial_state
@@ -16,8 +17,10 @@ __all__ = [
     "Plan",
     "Progress",
     "State",
+    "active_mesh",
     "compiled",
     "condense",
+    "data_parallel",
     "fit",
     "fit_many",
     "initial_state",

@@ -71,6 +71,17 @@ class Batches(NamedTuple):
         weights = present.astype(batch.y.dtype)
         return batch._replace(weights=weights if batch.weights is None else weights * batch.weights)
 
+    def take_part(
+        self, data: Data, number: Int[Array, ""], part: Int[Array, ""], parts: int
+    ) -> Data:
+        """Return one of several equal parts of a batch; rows that only fill up have weight zero."""
+        size = -(-self.size // parts)
+        within = part * size + jnp.arange(size, dtype=jnp.int32)
+        place = number * self.size + within
+        batch = data.take(self.order[jnp.minimum(place, len(self.order) - 1)])
+        present = ((within < self.size) & (place < len(data.y))).astype(batch.y.dtype)
+        return batch._replace(weights=present if batch.weights is None else present * batch.weights)
+
 
 def make_batches(key: PRNGKeyArray, data: Data, batch_size: int) -> Batches:
     """Return the batches of one epoch, with rows in random order."""
