@@ -7,18 +7,14 @@ and the address where they meet. The number of devices is that of XLA_FLAGS.
 import re
 import sys
 
-import jax
-
-case, *processes = sys.argv[1:]
-if processes:
-    count, number, address = processes
-    jax.distributed.initialize(address, int(count), int(number), heartbeat_timeout_seconds=10)
-
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ngem import training
+from ngem.distributed import Place, data_parallel, initialize
+from ngem.distributed.mesh import replicated
 from ngem.nn import mixture_mlp
 from ngem.training import loop
 
@@ -41,6 +37,10 @@ def make_data(case: str, count: int) -> training.Data:
     return training.Data(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), weights)
 
 
+case, *place = sys.argv[1:]
+if place:
+    n_processes, number, address = place
+    initialize(Place(int(number), int(n_processes), address))
 count, size, epochs = CASES[case]
 data, watched = make_data(case, count), make_data(case, 101)
 start = mixture_mlp(2, 1, key=jax.random.key(0), n_components=3, hidden_sizes=(16,))
@@ -48,10 +48,10 @@ start = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) 
 plan = training.Plan(batch_size=size, ema=0.99, patience=50)
 settings = {"key": jax.random.key(1), "max_epochs": epochs, "validation": watched}
 alone = training.fit(start, data, plan, **settings)
-with training.data_parallel() as mesh:
+with data_parallel() as mesh:
     spread = training.fit(start, data, plan, **settings, mesh=mesh)
     run = loop._spread(loop._make_run(start, data, plan, watched, None, None, epochs), mesh)
-    state = loop.replicated(mesh, training.initial_state(start, run.plan, jax.random.key(0)))
+    state = replicated(mesh, training.initial_state(start, run.plan, jax.random.key(0)))
     program = loop._run_epochs.lower((run, np.ones((), np.int32)), state).compile()
 pairs = zip(jax.tree.leaves(alone.state.params), jax.tree.leaves(spread.state.params), strict=True)
 distance = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs)

@@ -2,8 +2,7 @@
 
 from .data import Data, condense, shuffled
 from .loop import compiled, fit, fit_many
-from .mesh import active_mesh, data_parallel
-from .parallel import side_by_side
+from .parallel import run_shared, side_by_side
 from .plan import Hyper, Plan
 from .state import FitError, FitResult, History, Progress, State, initial_state
 from .step import mean_nll, row_nll
@@ -17,15 +16,14 @@ __all__ = [
     "Plan",
     "Progress",
     "State",
-    "active_mesh",
     "compiled",
     "condense",
-    "data_parallel",
     "fit",
     "fit_many",
     "initial_state",
     "mean_nll",
     "row_nll",
+    "run_shared",
     "shuffled",
     "side_by_side",
 ]

@@ -90,6 +90,17 @@ def make_batches(key: PRNGKeyArray, data: Data, batch_size: int) -> Batches:
     return Batches(shuffled(key, len(data.y), n_batches * size), size, n_batches)
 
 
+def filled_up(data: Data, parts: int) -> Data:
+    """Return data whose number of rows is divisible; rows that only fill up have weight zero."""
+    count, lacking = len(data.y), -len(data.y) % parts
+    if not lacking:
+        return data
+    place = jnp.arange(count + lacking, dtype=jnp.int32)
+    filled = data.take(jnp.minimum(place, count - 1))
+    present = (place < count).astype(data.y.dtype)
+    return filled._replace(weights=present if filled.weights is None else present * filled.weights)
+
+
 def check_data(name: str, data: Data) -> None:
     """Refuse data that no step could use."""
     rows = len(data.x if data.condition is None else data.condition)

@@ -13,9 +13,10 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._machine import claim_process
+from ..distributed.mesh import agree, check_agreement, in_parts, local, replicated
 from ..nn import MixtureNetwork, apply
-from .data import Data, arrange, check_data, make_batches
-from .mesh import agree, check_agreement, local, replicated, spread_rows
+from .checkpoints import arrays_identity
+from .data import Data, arrange, check_data, filled_up, make_batches
 from .parallel import Watch, side_by_side
 from .plan import Plan, make_hyper
 from .state import (
@@ -93,7 +94,7 @@ def fit(
         resume = initial_state(network, run.plan, key), History(np.zeros(0), np.zeros(0))
     placed = run
     if mesh is not None:
-        check_agreement(mesh, (run, resume))
+        check_agreement(mesh, arrays_identity((run, resume)))
         placed, resume = _spread(run, mesh), (replicated(mesh, resume[0]), resume[1])
     state, history = _run_to_the_end(placed, *resume, max_epochs, callbacks, save)
     result = _result(run, state if mesh is None else local(state), history)
@@ -186,7 +187,13 @@ def _make_run(
 def _spread(run: Run, mesh: Mesh) -> Run:
     """Return the run on a mesh: all training rows on every device, and a part of the others."""
     data, hyper = replicated(mesh, (run.data, run.hyper))
-    validation = None if run.validation is None else spread_rows(mesh, run.validation)
+    validation = run.validation
+    if validation is not None:
+        filled = filled_up(validation, mesh.size)
+        rows = in_parts(mesh, filled._replace(x=None))
+        is_repeated = filled.condition is not None  # then each device needs all conditions
+        place = replicated if is_repeated else in_parts
+        validation = rows._replace(x=place(mesh, filled.x))
     return run._replace(data=data, hyper=hyper, validation=validation, mesh=mesh)
 
 

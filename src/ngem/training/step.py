@@ -12,12 +12,12 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ..distributed.mesh import added_up
 from ..nn import MixtureNetwork, apply, output_gradient, tapped
 from ..objectives import NLL, AbstractObjective
 from ..objectives.layout import rows_go_last
 from ..optimizers import tapped_statistics
 from .data import Batches, Data
-from .mesh import added_up
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
 
@@ -131,6 +131,7 @@ def _gradient_on_mesh(
 
         def total(params: Any) -> Float[Array, ""]:
             losses = row_losses(eqx.combine(params, static), objective, rows, power, key)
+            assert rows.weights is not None, "a part of a batch has weights"
             return jnp.sum(rows.weights * losses)
 
         value, grads = jax.value_and_grad(total)(params)

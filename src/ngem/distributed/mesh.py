@@ -1,9 +1,4 @@
-"""Data-parallel training: the rows of each batch spread over the devices of a mesh.
-
-Every device has all rows of the table and all parameters, and computes the losses of its part of
-each batch. XLA adds up their gradients. The order of rows and the size of a batch do not depend on
-the number of devices, so neither do the parameters, but for rounding.
-"""
+"""A mesh of devices: arrays that are whole or in parts on each, and sums over all of them."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +13,8 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from .checkpoints import arrays_identity
-from .data import Data
-
 #: The axis of the mesh over which rows are spread.
-AXIS = "data"
+_AXIS = "data"
 
 _active: ContextVar[Mesh | None] = ContextVar("ngem_mesh", default=None)
 
@@ -32,14 +24,15 @@ def data_parallel(devices: Sequence[Any] | None = None) -> Iterator[Mesh]:
     """Train networks on several devices while the block runs, each batch spread over them.
 
     Gradients are added up exactly: what is learned is the same as on one device, but for rounding.
-    Members train one after the other. In a program of several processes, every process must run the
-    same fit on the same rows; see `ngem.distributed`.
+    With dropout each device drops other units, so the result is another one of the same quality.
+    Members train one after the other. In a program of several processes, call `initialize` first,
+    and run the same fit on the same rows in all of them.
 
     Args:
         devices: Devices to use; None is all devices of all processes.
     """
     chosen = jax.devices() if devices is None else list(devices)
-    mesh = jax.make_mesh((len(chosen),), (AXIS,), (AxisType.Auto,), devices=chosen)
+    mesh = jax.make_mesh((len(chosen),), (_AXIS,), (AxisType.Auto,), devices=chosen)
     token = _active.set(mesh)
     try:
         yield mesh
@@ -57,12 +50,14 @@ def replicated(mesh: Mesh, tree: Any) -> Any:
     return jax.tree.map(lambda leaf: _place(mesh, PartitionSpec(), leaf), tree)
 
 
-def spread_rows(mesh: Mesh, data: Data) -> Data:
-    """Return rows of which each device holds a part; all conditions are on every device."""
-    data, rows = _filled(data, mesh.size), PartitionSpec(AXIS)
-    x = _place(mesh, rows if data.condition is None else PartitionSpec(), data.x)
-    rest = jax.tree.map(lambda leaf: _place(mesh, rows, leaf), data._replace(x=None))
-    return rest._replace(x=x)
+def in_parts(mesh: Mesh, tree: Any) -> Any:
+    """Return a pytree of whose arrays each device holds a part; it divides their first axis."""
+    return jax.tree.map(lambda leaf: _place(mesh, PartitionSpec(_AXIS), leaf), tree)
+
+
+def local(tree: Any) -> Any:
+    """Return a pytree of replicated arrays as arrays of this process alone."""
+    return jax.tree.map(_local, tree)
 
 
 def added_up(mesh: Mesh, function: Callable[[Array, Any], Any], given: Any) -> Any:
@@ -76,27 +71,32 @@ def added_up(mesh: Mesh, function: Callable[[Array, Any], Any], given: Any) -> A
     arrays, static = eqx.partition(given, eqx.is_array)
 
     def on_device(arrays: Any) -> Any:
-        result = function(jax.lax.axis_index(AXIS), eqx.combine(arrays, static))
-        return jax.lax.psum(result, AXIS)
+        result = function(jax.lax.axis_index(_AXIS), eqx.combine(arrays, static))
+        return jax.lax.psum(result, _AXIS)
 
     whole = PartitionSpec()
-    # Autodiff within the function is that of one device, so nothing is added up but its result.
-    program = jax.shard_map(
-        on_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False
-    )
+    # Without the check, autodiff within the function adds up nothing: only its result is.
+    program = jax.shard_map(on_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)
     return program(arrays)
 
 
-def local(tree: Any) -> Any:
-    """Return a pytree of replicated arrays as arrays of this process alone."""
-    return jax.tree.map(_local, tree)
+def agree(mesh: Mesh | None, number: int) -> int:
+    """Return the first process's number in all processes."""
+    if mesh is None or not mesh.is_multi_process:
+        return number
+    return int(multihost_utils.broadcast_one_to_all(np.asarray(number, np.int32)))
 
 
-def check_agreement(mesh: Mesh, tree: Any) -> None:
-    """Refuse a run whose processes would not compute the same: all collective steps would be off."""
+def check_agreement(mesh: Mesh, identity: str) -> None:
+    """Refuse a run whose processes would compute different things.
+
+    Args:
+        mesh: The devices.
+        identity: SHA-256 of all that the run starts from, in hexadecimal digits.
+    """
     if not mesh.is_multi_process:
         return
-    own = np.frombuffer(bytes.fromhex(arrays_identity(tree)), np.uint8)
+    own = np.frombuffer(bytes.fromhex(identity), np.uint8)
     every = np.asarray(multihost_utils.process_allgather(own))
     others = np.flatnonzero(np.any(every != every[0], axis=1))
     if len(others):
@@ -108,31 +108,11 @@ def check_agreement(mesh: Mesh, tree: Any) -> None:
         )
 
 
-def agree(mesh: Mesh | None, number: int) -> int:
-    """Return the first process's number in all processes."""
-    if mesh is None or not mesh.is_multi_process:
-        return number
-    return int(multihost_utils.broadcast_one_to_all(np.asarray(number, np.int32)))
-
-
-def _filled(data: Data, devices: int) -> Data:
-    """Return data whose number of rows the devices divide; rows that fill up have weight zero."""
-    count = len(data.y)
-    lacking = -count % devices
-    if not lacking:
-        return data
-    index = jnp.minimum(jnp.arange(count + lacking), count - 1)
-    present = (jnp.arange(count + lacking) < count).astype(data.y.dtype)
-    filled = data.take(index)
-    weights = present if filled.weights is None else filled.weights * present
-    return filled._replace(weights=weights)
-
-
 def _place(mesh: Mesh, spec: PartitionSpec, leaf: Array) -> Array:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_place(mesh, spec, jax.random.key_data(leaf)))
     whole = np.asarray(leaf)
-    # Each process has all rows, and gives each of its devices the part that is asked for.
+    # Each process has all of it, and gives each of its devices the part that is asked for.
     sharding = NamedSharding(mesh, spec)
     return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
 
