@@ -236,6 +236,22 @@ LeafRows = Annotated[
     int | None,
     typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES),
 ]
+_PROCESSES = "Several processes"
+Processes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Processes to start on this machine, or scheduler, where srun or mpirun starts each.",
+        rich_help_panel=_PROCESSES,
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        help="What processes divide: members (the default), or rows: each batch of a network.",
+        rich_help_panel=_PROCESSES,
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(min=0, max=MAX_SEED, help="Seed of the split, the start and the batches."),
@@ -294,6 +310,8 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    processes: Processes = None,
+    split: Split = None,
     debug: Debug = False,
 ) -> None:
     """Learn the density of some columns of a table given the others, and write the model.
@@ -326,9 +344,17 @@ def fit(
             validation_fraction, seed, model or choose_kind(options),
             commands.read_how(separator, decimal, encoding),
         )  # fmt: skip
-        commands.fit(
-            source, source.kind.settings(options), out, Output(quiet, as_json), force=force
+        code = commands.fit(
+            source,
+            source.kind.settings(options),
+            out,
+            Output(quiet, as_json),
+            force=force,
+            processes=processes,
+            split=split,
         )
+        if code:
+            raise typer.Exit(code)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """What `ngem fit`, `tune`, `predict`, `evaluate` and `report` do; `messages` has their text."""
 
+import contextlib
 import os
 import shlex
 import time
@@ -32,6 +33,7 @@ from .predictions import (
     prediction_columns,
     read_wanted,
 )
+from .processes import make_team, start_here
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
@@ -48,16 +50,31 @@ def fit(
     output: Output,
     *,
     force: bool = False,
-) -> None:
-    """Learn from a table, report the scores, and write the model."""
+    processes: str | None = None,
+    split: str | None = None,
+) -> int:
+    """Learn from a table, report the scores, and write the model; return the exit code.
+
+    One of several processes alone reports and writes, see `Team`.
+    """
     out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
+    code = start_here(processes, out)
+    if code is not None:
+        return code
+    team = make_team(processes, split, source.model, settings, out)
+    if team is not None and not team.place.is_first:
+        output = Output(quiet=True)
+        estimator.set_params(verbose=0)
     with opened(source.path, source.how) as table:
         schema, rows, facts = source.load(table)
     output.text(messages.table_text(source.path, {**settings, **facts}))
     started = time.perf_counter()
-    _train_or_explain(estimator, source, schema, rows)
+    with contextlib.nullcontext() if team is None else team.at_work():
+        _train_or_explain(estimator, source, schema, rows)
     seconds = time.perf_counter() - started
+    if team is not None and not team.place.is_first:
+        return 0
     result = {
         **facts,
         **judge(estimator, rows, schema.targets),
@@ -70,6 +87,7 @@ def fit(
     output.text(messages.plain_text(result))
     output.text(f"Model written to {out}")
     output.json(result)
+    return 0
 
 
 def tune(
