@@ -407,7 +407,10 @@ def predict(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the samples.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv, .tsv or .parquet file; by default CSV on standard output."),
+        typer.Option(
+            help="A .csv, .tsv or .parquet file; by default CSV on standard output. A directory if "
+            "DATA is many files."
+        ),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -415,6 +418,7 @@ def predict(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    processes: Processes = None,
     debug: Debug = False,
 ) -> None:
     """Write mean, standard deviation, quantiles, intervals and samples for each row of a table.
@@ -422,6 +426,9 @@ def predict(
     Predictions are in the order of the rows.
 
     Rows are read and written in batches, so DATA may be larger than memory.
+
+    DATA may also be a directory or a pattern in quotes, such as 'parts/*.parquet': each file then
+    has its own output in the directory --out. Files that are done are not done again.
 
     Example: ngem predict energy.ngem new.csv --quantiles 0.05,0.5,0.95 --out predicted.csv
     """
@@ -433,7 +440,7 @@ def predict(
                 "--json must come with --out, because standard output cannot carry both, got no "
                 "--out; add --out."
             )
-        commands.predict(
+        code = commands.predict(
             model,
             data,
             how=commands.read_how(separator, decimal, encoding),
@@ -450,8 +457,11 @@ def predict(
             seed=seed,
             out=out,
             force=force,
+            processes=processes,
             output=Output(quiet, as_json, to_stderr=out is None),
         )
+        if code:
+            raise typer.Exit(code)
 
 
 @app.command()

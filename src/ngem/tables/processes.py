@@ -76,15 +76,20 @@ def count_processes(text: str) -> int | None:
     return int(text)
 
 
-def start_here(text: str | None, out: Path) -> int | None:
-    """Start the processes of a fit on this machine, wait for them and return their exit code.
+def start_processes(text: str | None) -> int | None:
+    """Start the processes of a command on this machine, wait for them and return their exit code.
 
     None means that this process does the work itself: alone, or as one of several.
     """
     count = None if text is None else count_processes(text)
     if count is None or count == 1 or is_worker():
         return None
-    code = launch(own_command(), count)
+    return launch(own_command(), count)
+
+
+def start_fit(text: str | None, out: Path) -> int | None:
+    """Start the processes of a fit, and delete what they kept for a crash when all went well."""
+    code = start_processes(text)
     if code == 0:
         shutil.rmtree(work_directory(out), ignore_errors=True)
     return code
