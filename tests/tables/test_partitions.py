@@ -143,8 +143,8 @@ def test_two_processes_predict_as_one(tmp_path):
     exact, parallel = (
         pl.read_parquet(tmp_path / name) for name in ("two.parquet", "out/2.parquet")
     )
-    assert exact.drop("y_sample_1").equals(parallel.drop("y_sample_1"))
-    samples = [pl.read_parquet(tmp_path / f"out/{number}.parquet")["y_sample_1"] for number in "01"]
+    assert exact.drop("y_sample1").equals(parallel.drop("y_sample1"))
+    samples = [pl.read_parquet(tmp_path / f"out/{number}.parquet")["y_sample1"] for number in "01"]
     assert not samples[0].equals(samples[1])  # each file has randomness of its own
     assert sorted(os.listdir(tmp_path / "out")) == [
         *(f"{number}.parquet" for number in range(4)),

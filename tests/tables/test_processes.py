@@ -87,9 +87,10 @@ def test_two_processes_fit_the_model_of_one(table, tmp_path, members, tolerance)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_killed_process_is_named_and_the_run_goes_on_with_another_number(table, tmp_path):
     one, two = tmp_path / "one.ngem", tmp_path / "two.ngem"
-    options = ("--members", "1", "--epochs", "400", "--learning-rate", "1e-4")
+    options = ("--members", "1", "--epochs", "150", "--learning-rate", "1e-4")
     fit(table, one, *options)
     running = subprocess.Popen(
         command(table, two, *options, "--processes", "2"), stderr=subprocess.PIPE, text=True
