@@ -33,6 +33,37 @@ GROUPS = ((1, 1), (2, 1), (4, 1), (1, 8))
 
 FEATURES, COMPONENTS = 10, 5
 
+#: Assumptions of the model for hosts that are not here: operations and bytes a second, and seconds
+#: of a message. A sum in a ring takes 2 (hosts - 1) messages one after the other.
+OPERATIONS, BYTES, MESSAGE = 5e11, 1.25e9, 50e-6
+
+#: Operations per row and parameter, forward and back; the measured shapes have 6.1 to 6.5.
+PER_PARAMETER = 6.4
+
+
+def model(hosts: int, parameters: float, busy: float = 0.8) -> dict[str, float]:
+    """Return the time of a sum over hosts, and the batch that keeps each busy most of the time."""
+    seconds = 2 * (hosts - 1) * MESSAGE + 2 * (hosts - 1) / hosts * 4 * parameters / BYTES
+    rows = seconds * busy / (1 - busy) * OPERATIONS / (PER_PARAMETER * parameters)
+    return {
+        "milliseconds of a sum": round(1e3 * seconds, 2),
+        "rows of a batch on each host": float(f"{rows:.2g}"),
+        "rows of a batch": float(f"{rows * hosts:.2g}"),
+    }
+
+
+def model_table() -> dict[str, Any]:
+    """Return the model for networks from small to large on 8 and 64 hosts."""
+    sizes = (2e4, 3e5, 1e7, 1e8)
+    return {
+        "assumed": {"operations/s": OPERATIONS, "bytes/s": BYTES, "seconds of a message": MESSAGE},
+        "at 80% busy": {
+            f"{hosts} hosts, {size:.0e} parameters": model(hosts, size)
+            for hosts in (8, 64)
+            for size in sizes
+        },
+    }
+
 
 def measure_shape(
     widths: tuple[int, ...], batch: int, steps: int, turns: int, mesh: Any
@@ -171,7 +202,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--smoke", action="store_true", help="tiny shapes and one group")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--model", action="store_true", help="only the model's part of --out again")
     arguments = parser.parse_args()
+    if arguments.model:
+        result = {**json.loads(arguments.out.read_text()), "model": model_table()}
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        return
     if arguments.worker:
         work(SMOKE if arguments.smoke else SHAPES, arguments.turns)
         return
@@ -188,6 +224,7 @@ def main() -> None:
         "load when it ended": round(os.getloadavg()[0], 1),
         "turns": arguments.turns,
         "groups": groups,
+        "model": model_table(),
     }
     if arguments.out is not None:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -166,12 +166,7 @@ def test_the_example_in_two_processes_ends_with_the_parameters_of_one(tmp_path):
     found, script = [], HERE.parents[1] / "examples/torch_processes.py"
     for count in (1, 2):
         file = tmp_path / f"{count}.pt"
-        words = [
-            "--standalone",
-            "--nproc-per-node",
-            count,
-            HERE.parents[1] / "examples/torch_processes.py",
-        ]
+        words = ["--standalone", "--nproc-per-node", count, script]
         words += ["--steps", 30, "--batch", 64, "--save", file]
         done = subprocess.run(
             [sys.executable, "-m", "torch.distributed.run", *map(str, words)],

@@ -25,11 +25,13 @@ CASES = {
     "even": (1000, 100, 20),
     "weights": (999, 64, 13),
     "conditions": (1000, 100, 20),
+    "differ": (999, 50, 10),  # each process has other rows
+    "endless": (1000, 100, 10**9),
 }
 
 
 def make_data(case: str, count: int) -> training.Data:
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(jax.process_index() if case == "differ" else 0)
     x = rng.uniform(-1, 1, (count, 2))
     x = np.round(2 * x) if case == "conditions" else x
     y = rng.choice([-1, 1], (count, 1)) * x[:, :1] + 0.1 * rng.standard_normal((count, 1))
@@ -47,6 +49,10 @@ start = mixture_mlp(2, 1, key=jax.random.key(0), n_components=3, hidden_sizes=(1
 start = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, start)
 plan = training.Plan(batch_size=size, ema=0.99, patience=50)
 settings = {"key": jax.random.key(1), "max_epochs": epochs, "validation": watched}
+if case == "endless":
+    settings["callbacks"] = [lambda progress: progress.epoch > 1 or print("began", flush=True)]
+    with data_parallel() as mesh:
+        training.fit(start, data, plan, **settings, mesh=mesh)
 alone = training.fit(start, data, plan, **settings)
 with data_parallel() as mesh:
     spread = training.fit(start, data, plan, **settings, mesh=mesh)
