@@ -237,6 +237,22 @@ LeafRows = Annotated[
     int | None,
     typer.Option(min=1, help="Rows in a leaf at least; 20 by default.", rich_help_panel=_TREES),
 ]
+_PROCESSES = "Several processes"
+Processes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Processes to start on this machine, or scheduler, where srun or mpirun starts each.",
+        rich_help_panel=_PROCESSES,
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        help="What processes divide: members (the default), or rows: each batch of a network.",
+        rich_help_panel=_PROCESSES,
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(min=0, max=MAX_SEED, help="Seed of the split, the start and the batches."),
@@ -295,6 +311,8 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    processes: Processes = None,
+    split: Split = None,
     debug: Debug = False,
 ) -> None:
     """Learn the density of some columns of a table given the others, and write the model.
@@ -327,9 +345,17 @@ def fit(
             validation_fraction, seed, model or choose_kind(options),
             commands.read_how(separator, decimal, encoding),
         )  # fmt: skip
-        commands.fit(
-            source, source.kind.settings(options), out, Output(quiet, as_json), force=force
+        code = commands.fit(
+            source,
+            source.kind.settings(options),
+            out,
+            Output(quiet, as_json),
+            force=force,
+            processes=processes,
+            split=split,
         )
+        if code:
+            raise typer.Exit(code)
 
 
 @app.command()
@@ -382,7 +408,10 @@ def predict(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the samples.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv, .tsv or .parquet file; by default CSV on standard output."),
+        typer.Option(
+            help="A .csv, .tsv or .parquet file; by default CSV on standard output. A directory if "
+            "DATA is many files."
+        ),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -390,6 +419,7 @@ def predict(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    processes: Processes = None,
     debug: Debug = False,
 ) -> None:
     """Write mean, standard deviation, quantiles, intervals and samples for each row of a table.
@@ -397,6 +427,9 @@ def predict(
     Predictions are in the order of the rows.
 
     Rows are read and written in batches, so DATA may be larger than memory.
+
+    DATA may also be a directory or a pattern in quotes, such as 'parts/*.parquet': each file then
+    has its own output in the directory --out. Files that are done are not done again.
 
     Example: ngem predict energy.ngem new.csv --quantiles 0.05,0.5,0.95 --out predicted.csv
     """
@@ -408,7 +441,7 @@ def predict(
                 "--json must come with --out, because standard output cannot carry both, got no "
                 "--out; add --out."
             )
-        commands.predict(
+        code = commands.predict(
             model,
             data,
             how=commands.read_how(separator, decimal, encoding),
@@ -425,8 +458,11 @@ def predict(
             seed=seed,
             out=out,
             force=force,
+            processes=processes,
             output=Output(quiet, as_json, to_stderr=out is None),
         )
+        if code:
+            raise typer.Exit(code)
 
 
 @app.command()

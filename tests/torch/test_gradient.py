@@ -1,9 +1,14 @@
 """The gradient: autograd, function transforms, autocast, compilation, several processes."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from .common import (
     BOTH_COVARIANCES,
+    HERE,
     LIKELIHOODS,
     assert_same,
     finish,
@@ -153,6 +158,27 @@ def test_gradients_have_the_dtype_of_what_they_belong_to(dtype):
 @pytest.mark.slow
 def test_compiled_without_a_graph_break():
     finish(start_script("compiled.py"))
+
+
+@pytest.mark.slow
+def test_the_example_in_two_processes_ends_with_the_parameters_of_one(tmp_path):
+    """`torchrun` starts the processes; each reads its own half of the rows."""
+    found, script = [], HERE.parents[1] / "examples/torch_processes.py"
+    for count in (1, 2):
+        file = tmp_path / f"{count}.pt"
+        words = ["--standalone", "--nproc-per-node", count, script]
+        words += ["--steps", 30, "--batch", 64, "--save", file]
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", *map(str, words)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"{count} processes" in done.stdout
+        found.append(torch.load(file, weights_only=True))
+    for name, leaf in found[0].items():
+        torch.testing.assert_close(found[1][name], leaf, rtol=0, atol=1e-6)
 
 
 @pytest.mark.slow

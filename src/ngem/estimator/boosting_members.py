@@ -4,19 +4,29 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from .. import _files
 from ..boosting import Boosted, Forest, Rows, boost, marginal_start
+from ..distributed import active_work
 from ..families import AbstractFamily
-from ..training import Progress, side_by_side
+from ..training import Progress, run_shared
+from ..training.parallel import Watch
 from . import boosting_parameters as parameters
-from .members import member_seed, others
+from .members import member_seed, others, work_name
 from .preprocessing import Inputs, Table, fit_inputs
 from .targets import TargetUnits, fit_targets
+from .tree_file import forest_arrays, read_forest
 from .tree_inputs import TreeInputs
+
+_KIND, _VERSION = "ngem.trees", 1
+
+#: What the file of a member holds beside its trees.
+_CURVES = ("train_nll", "validation_nll", "log_density")
 
 
 class Units(NamedTuple):
@@ -97,10 +107,58 @@ def train_members(job: Job, callbacks: Sequence[Callable[[Progress], Any]]) -> l
                 callback(progress)
 
     threads = parameters.threads(job.settings, n_members, len(job.table.y))
-    runs = [
-        partial(_train, job, index, rows, watched, threads, report) for index in range(n_members)
-    ]
-    return side_by_side(runs, cores)
+    name = _job_name(job)
+    pieces = {
+        f"{name}.{index}": partial(_train_or_read, job, index, rows, watched, threads, report)
+        for index in range(n_members)
+    }
+    return run_shared(pieces, cores)
+
+
+def _job_name(job: Job) -> str:
+    """Return the name of the work, where processes share it."""
+    if active_work() is None:
+        return ""
+    arrays = (job.table, job.categorical, job.held_out, job.watched)
+    settings = {**parameters.plain(job.settings), "categorical": list(job.categorical)}
+    return work_name("trees", settings, job.seed, arrays)
+
+
+def _train_or_read(
+    job: Job,
+    index: int,
+    rows: Rows,
+    watched: Rows | None,
+    threads: int,
+    report: Callable[[Progress], None],
+    file: Path | None,
+    watch: Watch,
+) -> Boosted:
+    """Return a member, from its file if there is one; where processes share work it gets one."""
+    if file is None:
+        return _train(job, index, rows, watched, threads, report, watch)
+    if not file.exists():
+        member = _train(job, index, rows, watched, threads, report, watch)
+        _write(file, member)
+    return _read(file, job)
+
+
+def _write(file: Path, member: Boosted) -> None:
+    arrays = {
+        **forest_arrays("forest", member.forest),
+        **{name: getattr(member, name) for name in _CURVES},
+    }
+    header = {"best_round": int(member.best_round)}
+    _files.write(file, arrays, header, kind=_KIND, version=_VERSION)
+
+
+def _read(file: Path, job: Job) -> Boosted:
+    arrays, header = _files.read(file, kind=_KIND, version=_VERSION)
+    outputs = parameters.outputs(job.settings, job.table.y.shape[1])
+    best, n_features = header["best_round"], job.table.x.shape[1]
+    forest = read_forest(arrays, "forest", outputs.num_raw, best, n_features, job.settings)
+    train, validation, log_density = (arrays[name] for name in _CURVES)
+    return Boosted(forest, train, validation, best, log_density)
 
 
 def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:

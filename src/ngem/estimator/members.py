@@ -1,8 +1,10 @@
 """Training of the members of an estimator: each holds out rows of its own."""
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from .. import training
 from .._machine import available_cores
+from ..distributed import active_mesh, active_work
 from ..ensemble import make_folds
 from ..nn import MixtureNetwork
 from ..training import Progress
@@ -20,6 +23,7 @@ from ..training.checkpoints import (
     optimizer_identity,
     program_identity,
 )
+from ..training.parallel import Watch
 from . import parameters
 from .preprocessing import Inputs, Table, split_rows
 from .targets import TargetUnits
@@ -115,9 +119,26 @@ def _held_out_loss(members: Sequence[Member]) -> float:
 
 
 def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
-    lock = threading.Lock()
-    runs = [partial(_train, job, network, lock) for network in networks]
-    return training.side_by_side(runs, available_cores())
+    lock, name = threading.Lock(), _job_name(job)
+    pieces = {
+        f"{name}.{network.number}": partial(_train, job, network, lock) for network in networks
+    }
+    # On a mesh all devices work on one network at a time.
+    return training.run_shared(pieces, 1 if active_mesh() is not None else available_cores())
+
+
+def _job_name(job: Job) -> str:
+    """Return the name of the work, where processes share it."""
+    if active_work() is None:
+        return ""
+    settings = {**parameters.plain(job.settings), "network": job.settings["network"] is None}
+    return work_name("networks", settings, job.seed, (job.rows, job.held_out, job.watched))
+
+
+def work_name(kind: str, settings: Mapping[str, Any], seed: int, arrays: Any) -> str:
+    """Return a name that work with other settings or rows does not have."""
+    known = f"{sorted(settings.items())} {seed} {arrays_identity(arrays)}"
+    return f"{kind}-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
 
 
 def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:
@@ -138,9 +159,9 @@ def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarra
 
 
 def _train(
-    job: Job, network: _Network, lock: threading.Lock, watch: Callable[[Progress], None]
+    job: Job, network: _Network, lock: threading.Lock, file: Path | None, watch: Watch
 ) -> Member:
-    """Train one network."""
+    """Train one network; a file keeps its progress."""
     job = job._replace(settings={**job.settings, "dropout": network.dropout})
     settings, held_out = job.settings, job.held_out[network.member]
     seed = member_seed(job.seed, network.member)
@@ -152,7 +173,9 @@ def _train(
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
-        checkpoint = _checkpoint(job, network.number, plan, (start, train, validation), seed)
+        file = Path(f"{settings['checkpoint']}{f'.{network.number}' * (network.number > 0)}")
+    if file is not None:
+        checkpoint = _checkpoint(job, file, plan, (start, train, validation), seed)
         resume = checkpoint.load(training.initial_state(start, plan, key))
         save = checkpoint.save
 
@@ -174,6 +197,7 @@ def _train(
         callbacks=[report],
         resume=resume,
         save=save,
+        mesh=active_mesh(),
     )
     if validation is None:
         return Member(result, np.empty(0), network.dropout)
@@ -186,9 +210,9 @@ def _to_device(rows: Table) -> training.Data:
 
 
 def _checkpoint(
-    job: Job, number: int, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
+    job: Job, file: Path, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
 ) -> Checkpoint:
-    """Return the checkpoint of a network: the user's file, or one beside it for the others."""
+    """Return the checkpoint of a network in a file."""
     network, train, validation = run
     known = {
         **parameters.plain(job.settings),
@@ -198,8 +222,7 @@ def _checkpoint(
         "data": arrays_identity((train, validation)),
         "seed": seed,
     }
-    path = job.settings["checkpoint"]
-    return Checkpoint(f"{path}.{number}" if number else path, known)
+    return Checkpoint(file, known)
 
 
 def _network_identity(

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..distributed import active_work
 from ..ensemble import Part, StackPredictor, stack
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
@@ -216,8 +217,8 @@ class DensityStack(MemberRegressor):
         fitted: dict[str, _Fitted] = {}
         skipped: dict[str, str] = {}
         start = time.perf_counter()
-        for name, model in unfitted.items():
-            before = time.perf_counter()
+        for name in _in_turn(list(unfitted)):
+            before, model = time.perf_counter(), unfitted[name]
             if fitted and self.budget is not None and before - start >= self.budget:
                 skipped[name] = _NO_TIME
                 continue
@@ -227,7 +228,7 @@ class DensityStack(MemberRegressor):
             shared = {"n_members": self.n_members, "resolution": self.resolution}
             model.set_params(random_state=seed, **shared).fit(X, y, sample_weight, upper=upper)
             fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
-        return fitted, skipped
+        return {name: fitted[name] for name in unfitted if name in fitted}, skipped
 
     def _estimator(self, kind: Any) -> tuple[str, Any]:
         """Return the name and a new estimator of a kind."""
@@ -345,6 +346,13 @@ class DensityStack(MemberRegressor):
     @property
     def _takes_gaps(self) -> bool:
         return True
+
+
+def _in_turn(names: list[str]) -> list[str]:
+    """Return the kinds in the order of fitting: each process that shares work begins elsewhere."""
+    work = active_work()
+    first = 0 if work is None else work.turn % len(names)
+    return names[first:] + names[:first]
 
 
 def _has_library(model: Any) -> bool:

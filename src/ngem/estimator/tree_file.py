@@ -86,7 +86,7 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> Saved:
     guard = read_guard(arrays, settings["guard"], plain.n_columns, dim)
     history = read_history(arrays, len(header["best_rounds"]))
     forests = tuple(
-        _read_forest(arrays, f"forest.{index}", outputs.num_raw, rounds, n_features, settings)
+        read_forest(arrays, f"forest.{index}", outputs.num_raw, rounds, n_features, settings)
         for index, rounds in enumerate(header["best_rounds"])
     )
     held_out_pit = take_pit(arrays, dim)
@@ -122,10 +122,14 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
         "fill": inputs.fill,
     }
     for index, forest in enumerate(inputs.forests):
-        arrays[f"forest.{index}.start"] = forest.start
-        for name, array in parse_trees(forest.text)._asdict().items():
-            arrays[f"forest.{index}.{name}"] = array
+        arrays |= forest_arrays(f"forest.{index}", forest)
     return arrays
+
+
+def forest_arrays(name: str, forest: Forest) -> dict[str, np.ndarray]:
+    """Return the trees of a member as arrays, each with the name in front of its own."""
+    parts = parse_trees(forest.text)._asdict()
+    return {f"{name}.start": forest.start, **{f"{name}.{part}": parts[part] for part in parts}}
 
 
 def _read_settings(header: Any) -> dict[str, Any]:
@@ -156,13 +160,13 @@ def _read_columns(arrays: dict[str, np.ndarray], n_features: int) -> np.ndarray:
     return columns
 
 
-def _read_forest(
+def read_forest(
     arrays: dict[str, np.ndarray],
     name: str,
     num_raw: int,
     rounds: int,
     n_features: int,
-    settings: dict[str, Any],
+    settings: Mapping[str, Any],
 ) -> Forest:
     """Return the trees of a member; nothing of them reaches LightGBM before it is checked."""
     start = take(arrays, f"{name}.start", (num_raw,), np.float64)

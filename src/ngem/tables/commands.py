@@ -1,5 +1,6 @@
 """What `ngem fit`, `tune`, `predict`, `evaluate` and `report` do; `messages` has their text."""
 
+import contextlib
 import os
 import shlex
 import time
@@ -20,23 +21,25 @@ from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
 from . import tune as tuning
-from .encode import Rows, unseen_rows
+from .encode import Rows
 from .fingerprint import Overlap, fingerprint, overlap
-from .formats import column_types, split_names
+from .formats import column_types
 from .kinds import Estimator, kind_of
 from .opening import STDIN, How, TableError, opened, with_decimal
 from .opening import read_how as read_how
+from .partitions import file_hash, is_partitioned, predict_partitions
+from .predicting import Prediction, predict_table
 from .predictions import (
     Wanted,
     central_mass,
     conformal_masses,
-    prediction_columns,
     read_wanted,
 )
+from .processes import make_team, start_fit
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
-from .write import check_output, is_text, quote_formulas, with_predictions, writing
+from .write import check_output
 
 #: Held-out rows that a model keeps to calibrate intervals.
 _MOST_PIT = 10_000
@@ -49,16 +52,31 @@ def fit(
     output: Output,
     *,
     force: bool = False,
-) -> None:
-    """Learn from a table, report the scores, and write the model."""
+    processes: str | None = None,
+    split: str | None = None,
+) -> int:
+    """Learn from a table, report the scores, and write the model; return the exit code.
+
+    One of several processes alone reports and writes, see `Team`.
+    """
     out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
+    code = start_fit(processes, out)
+    if code is not None:
+        return code
+    team = make_team(processes, split, source.model, settings, out)
+    if team is not None and not team.place.is_first:
+        output = Output(quiet=True)
+        estimator.set_params(verbose=0)
     with opened(source.path, source.how) as table:
         schema, rows, facts = source.load(table)
     output.text(messages.table_text(source.path, {**settings, **facts}))
     started = time.perf_counter()
-    _train_or_explain(estimator, source, schema, rows)
+    with contextlib.nullcontext() if team is None else team.at_work():
+        _train_or_explain(estimator, source, schema, rows)
     seconds = time.perf_counter() - started
+    if team is not None and not team.place.is_first:
+        return 0
     result = {
         **facts,
         **judge(estimator, rows, schema.targets),
@@ -71,6 +89,7 @@ def fit(
     output.text(messages.plain_text(result))
     output.text(f"Model written to {out}")
     output.json(result)
+    return 0
 
 
 def tune(
@@ -165,49 +184,44 @@ def predict(
     seed: int = 0,
     out: Path | None = None,
     force: bool = False,
+    processes: str | None = None,
     output: Output,
-) -> None:
-    """Write predictions for each row of a table, a batch at a time."""
+) -> int:
+    """Write predictions for each row of a table or of many, a batch at a time.
+
+    Returns:
+        The exit code.
+    """
     estimator, schema = _load_model(model, missing)
     wanted = read_wanted(quantiles, interval, kind, samples, above)
     if conformal or calibration is not None:
         rows = None if calibration is None else _read_rows(calibration, schema, how)
         wanted = _calibrated(estimator, wanted, rows, output)
+    job = Prediction(estimator, schema, wanted, keep, formulas, how)
+    if is_partitioned(path):
+        asked = {"quantiles": quantiles, "interval": interval, "kind": kind, "samples": samples}
+        asked |= {"above": above, "keep": keep, "missing": missing, "seed": seed}
+        asked |= {"masses": None if wanted.masses is None else np.asarray(wanted.masses).tolist()}
+        return predict_partitions(
+            job, path, out, {**asked, "model": file_hash(model)}, seed, output, force=force,
+            processes=processes,
+        )  # fmt: skip
+    if processes is not None:
+        raise TableError(
+            "--processes of ngem predict must come with a directory or a pattern of files, got one "
+            f"file, {str(path)!r}; leave --processes out."
+        )
     if out is not None:
         _check_out(out, model, path)
         check_output(out)
         if not force:
             _check_replaces_predictions(out, schema.targets)
-    key = jax.random.key(seed)
-    count, empty, unseen, quoted = 0, 0, 0, 0
-    with opened(path, how) as table, writing(out) as append:
-        table = with_decimal(table, schema.decimal)
-        kept = split_names(keep, column_types(table))
-        for batch in batches(table, schema, with_targets=False, keep=kept):
-            rows = batch.encoded(schema)
-            x, batch_key = rows.x[rows.complete], jax.random.fold_in(key, count)
-            columns = prediction_columns(estimator.model_, schema.targets, x, wanted, batch_key)
-            frame = with_predictions(rows, columns)
-            if is_text(out) and not formulas:
-                frame, changed = quote_formulas(frame)
-                quoted += changed
-            append(frame)
-            count, empty = count + len(rows.x), empty + len(rows.x) - len(x)
-            unseen += int(np.sum(unseen_rows(x, schema)))
-        if count == 0:
-            raise TableError(f"{table} must hold rows below its header, got none.")
-    output.text(messages.predicted_text(count, empty, unseen, out))
-    if quoted:
-        output.text(messages.quoted_text(quoted))
-    output.json(
-        {
-            "rows": count,
-            "empty_rows": empty,
-            "rows_with_unseen_categories": unseen,
-            "quoted_cells": quoted,
-            "out": None if out is None else str(out),
-        }
-    )
+    counts = predict_table(job, path, out, jax.random.key(seed))
+    output.text(messages.predicted_text(counts.rows, counts.empty, counts.unseen, out))
+    if counts.quoted:
+        output.text(messages.quoted_text(counts.quoted))
+    output.json({**counts.facts(), "out": None if out is None else str(out)})
+    return 0
 
 
 def _read_rows(path: Path, schema: Schema, how: How | None, **settings: Any) -> Rows:

@@ -2,7 +2,7 @@
 
 from .data import Data, condense, shuffled
 from .loop import compiled, fit, fit_many
-from .parallel import side_by_side
+from .parallel import run_shared, side_by_side
 from .plan import Hyper, Plan
 from .state import FitError, FitResult, History, Progress, State, initial_state
 from .step import mean_nll, row_nll
@@ -23,6 +23,7 @@ __all__ = [
     "initial_state",
     "mean_nll",
     "row_nll",
+    "run_shared",
     "shuffled",
     "side_by_side",
 ]

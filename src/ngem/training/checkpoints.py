@@ -131,6 +131,12 @@ def arrays_identity(tree: Any) -> str:
     """Return a hash of the arrays of a pytree."""
     digest = hashlib.sha256()
     for leaf in filter(eqx.is_array, jax.tree.leaves(tree)):
-        array = np.asarray(leaf)
+        array = np.asarray(_plain(leaf))
         digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _plain(leaf: Any) -> Any:
+    """Return an array of numbers; a key is made of some."""
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf

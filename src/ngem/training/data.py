@@ -71,12 +71,34 @@ class Batches(NamedTuple):
         weights = present.astype(batch.y.dtype)
         return batch._replace(weights=weights if batch.weights is None else weights * batch.weights)
 
+    def take_part(
+        self, data: Data, number: Int[Array, ""], part: Int[Array, ""], parts: int
+    ) -> Data:
+        """Return one of several equal parts of a batch; rows that only fill up have weight zero."""
+        size = -(-self.size // parts)
+        within = part * size + jnp.arange(size, dtype=jnp.int32)
+        place = number * self.size + within
+        batch = data.take(self.order[jnp.minimum(place, len(self.order) - 1)])
+        present = ((within < self.size) & (place < len(data.y))).astype(batch.y.dtype)
+        return batch._replace(weights=present if batch.weights is None else present * batch.weights)
+
 
 def make_batches(key: PRNGKeyArray, data: Data, batch_size: int) -> Batches:
     """Return the batches of one epoch, with rows in random order."""
     size = min(batch_size, len(data.y))
     n_batches = -(-len(data.y) // size)
     return Batches(shuffled(key, len(data.y), n_batches * size), size, n_batches)
+
+
+def filled_up(data: Data, parts: int) -> Data:
+    """Return data whose number of rows is divisible; rows that only fill up have weight zero."""
+    count, lacking = len(data.y), -len(data.y) % parts
+    if not lacking:
+        return data
+    place = jnp.arange(count + lacking, dtype=jnp.int32)
+    filled = data.take(jnp.minimum(place, count - 1))
+    present = (place < count).astype(data.y.dtype)
+    return filled._replace(weights=present if filled.weights is None else present * filled.weights)
 
 
 def check_data(name: str, data: Data) -> None:

@@ -9,11 +9,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._machine import claim_process
+from ..distributed.mesh import agree, check_agreement, in_parts, local, replicated
 from ..nn import MixtureNetwork, apply
-from .data import Data, arrange, check_data, make_batches
+from .checkpoints import arrays_identity
+from .data import Data, arrange, check_data, filled_up, make_batches
 from .parallel import Watch, side_by_side
 from .plan import Plan, make_hyper
 from .state import (
@@ -60,6 +63,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     resume: tuple[State, History] | None = None,
     save: Saver | None = None,
+    mesh: Mesh | None = None,
 ) -> FitResult:
     """Return the trained network.
 
@@ -75,7 +79,8 @@ def fit(
             these rows, as `stopping_loss` measures it, are the ones returned.
         callbacks: Called with a `Progress` after each epoch.
         resume: State and history of an earlier run to continue.
-        save: Called with state and history now and then, and at the end.
+        save: Called with state and history now and then, and at the end; in the first process only.
+        mesh: Devices over which each batch is spread, see `data_parallel`; None for one device.
 
     Raises:
         FitError: If steps were not finite too many times in a row.
@@ -87,8 +92,12 @@ def fit(
     run = _make_run(network, data, plan, validation, learning_rate, weight_decay, max_epochs)
     if resume is None:
         resume = initial_state(network, run.plan, key), History(np.zeros(0), np.zeros(0))
-    state, history = _run_to_the_end(run, *resume, max_epochs, callbacks, save)
-    result = _result(run, state, history)
+    placed = run
+    if mesh is not None:
+        check_agreement(mesh, arrays_identity((run, resume)))
+        placed, resume = _spread(run, mesh), (replicated(mesh, resume[0]), resume[1])
+    state, history = _run_to_the_end(placed, *resume, max_epochs, callbacks, save)
+    result = _result(run, state if mesh is None else local(state), history)
     # A short run can end before it has skipped that many steps, but with nothing learned.
     is_stuck = len(history.train) > 0 and bool(np.isnan(history.train[-1]))
     if is_stuck or int(state.skipped_in_a_row) >= plan.max_skipped:
@@ -175,6 +184,19 @@ def _make_run(
     )
 
 
+def _spread(run: Run, mesh: Mesh) -> Run:
+    """Return the run on a mesh: all training rows on every device, and a part of the others."""
+    data, hyper = replicated(mesh, (run.data, run.hyper))
+    validation = run.validation
+    if validation is not None:
+        filled = filled_up(validation, mesh.size)
+        rows = in_parts(mesh, filled._replace(x=None))
+        is_repeated = filled.condition is not None  # then each device needs all conditions
+        place = replicated if is_repeated else in_parts
+        validation = rows._replace(x=place(mesh, filled.x))
+    return run._replace(data=data, hyper=hyper, validation=validation, mesh=mesh)
+
+
 def _run_to_the_end(
     run: Run,
     state: State,
@@ -187,6 +209,7 @@ def _run_to_the_end(
     started, chunk = time.perf_counter(), 1
     while not bool(state.done) and int(state.epoch) < max_epochs:
         before, reported = time.perf_counter(), len(history.train)
+        chunk = agree(run.mesh, chunk)
         limit = np.asarray(min(chunk, max_epochs - int(state.epoch)), np.int32)
         state, logs = _run_epochs((run, limit), state)
         try:
@@ -196,8 +219,8 @@ def _run_to_the_end(
             jax.block_until_ready(logs)
             raise
         _report(callbacks, history, state, max_epochs, reported, started)
-        if save is not None:
-            save(state, history)
+        if save is not None and jax.process_index() == 0:
+            save(state if run.mesh is None else local(state), history)
         pace = (time.perf_counter() - before) / max(1, int(limit))
         chunk = int(np.clip(_CHUNK_SECONDS / pace, 1, _CHUNK))
     return state, history

@@ -1,10 +1,13 @@
-"""Runs side by side, each on a core of its own."""
+"""Runs side by side, each on a core of its own, or shared with other processes."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
+from ..distributed import active_work
 from .state import Progress
 
 #: Seconds after which to look for a Ctrl-C.
@@ -53,3 +56,32 @@ def side_by_side(runs: Sequence[Callable[[Watch], Result]], threads: int) -> lis
             for future in futures:
                 future.cancel()
             raise
+
+
+def run_shared(
+    pieces: Mapping[str, Callable[[Path | None, Watch], Result]], threads: int
+) -> list[Result]:
+    """Return the result of each piece of work, of which other processes may do some.
+
+    Args:
+        pieces: Functions by the names of their pieces. Each takes a file where its result is or
+            shall be, or None if none is kept, and the callback of `side_by_side`.
+        threads: Pieces at a time.
+    """
+    work = active_work()
+    if work is None:
+        return side_by_side([partial(run, None) for run in pieces.values()], threads)
+
+    def run_claimed(name: str, wait: bool, watch: Watch) -> list[Result]:
+        with work.claim(name, wait=wait) as is_ours:
+            return [pieces[name](work.path(name), watch)] if is_ours else []
+
+    def run(names: Sequence[str], *, wait: bool) -> dict[str, Result]:
+        runs = [partial(run_claimed, name, wait) for name in names]
+        found = side_by_side(runs, threads)
+        return {name: one[0] for name, one in zip(names, found, strict=True) if one}
+
+    done = run(list(pieces), wait=False)
+    # Others do the rest: wait for them, then read their results, or go on in place of a dead one.
+    done |= run([name for name in pieces if name not in done], wait=True)
+    return [done[name] for name in pieces]

@@ -9,8 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ..distributed.mesh import added_up
 from ..nn import MixtureNetwork, apply, output_gradient, tapped
 from ..objectives import NLL, AbstractObjective
 from ..objectives.layout import rows_go_last
@@ -32,6 +34,7 @@ class Run(NamedTuple):
         data: Rows to learn from.
         validation: Rows for early stopping, or None.
         hyper: The numbers of this run.
+        mesh: The devices over which each batch is spread, or None for one device.
     """
 
     static: Any
@@ -39,6 +42,7 @@ class Run(NamedTuple):
     data: Data
     validation: Data | None
     hyper: Hyper
+    mesh: Mesh | None = None
 
     def network(self, params: Any) -> MixtureNetwork:
         """Return the network with these parameters."""
@@ -59,7 +63,10 @@ def take_step(
         state.random_key(NOISE, state.step),
         state.annealed,
     )
-    value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
+    if run.mesh is None:
+        value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
+    else:
+        value, grads = _gradient_on_mesh(run, run.mesh, batches, step, number, state.params)
     grads, is_sound = _clip(run.plan, as_vector(run.plan, grads)[0])
     is_sound &= jnp.isfinite(value)
     moving = (state.params, state.optimizer, state.average)
@@ -108,6 +115,33 @@ def _mean_loss(run: Run, step: _Step, params: Any) -> Float[Array, ""]:
     if weights is None:
         return jnp.mean(losses)
     return jnp.sum(weights * losses) / jnp.maximum(step.mass, jnp.finfo(losses.dtype).tiny)
+
+
+def _gradient_on_mesh(
+    run: Run, mesh: Mesh, batches: Batches, step: _Step, number: Int[Array, ""], params: Any
+) -> tuple[Float[Array, ""], Any]:
+    """Return a batch's mean loss and its gradient; each device computes those of its rows."""
+    power = run.hyper.power_at(step.progress, step.annealed)
+    objective, parts = run.plan.objective, mesh.size
+
+    def of_part(part: Int[Array, ""], given: tuple) -> tuple[Float[Array, ""], Any]:
+        params, static, data, order, number, power, key = given
+        rows = batches._replace(order=order).take_part(data, number, part, parts)
+        key = jax.random.fold_in(key, part)  # each device drops other units
+
+        def total(params: Any) -> Float[Array, ""]:
+            losses = row_losses(eqx.combine(params, static), objective, rows, power, key)
+            assert rows.weights is not None, "a part of a batch has weights"
+            return jnp.sum(rows.weights * losses)
+
+        value, grads = jax.value_and_grad(total)(params)
+        return value, as_vector(run.plan, grads)[0]
+
+    given = (params, run.static, run.data, batches.order, number, power, step.key)
+    value, grads = added_up(mesh, of_part, given)
+    mass = jnp.maximum(step.mass, jnp.finfo(value.dtype).tiny)
+    undo = as_vector(run.plan, params)[1]
+    return value / mass, jax.tree.map(lambda leaf: leaf / mass, undo(grads))
 
 
 def row_losses(
