@@ -145,22 +145,17 @@ def _train(
     settings, held_out = job.settings, job.held_out[network.member]
     seed = member_seed(job.seed, network.member)
     rows = job.rows.take(others(len(job.rows.y), held_out))
-    train = _to_device(rows)
+    train = to_device(rows)
     watched = job.rows.take(held_out) if len(held_out) else job.watched
-    validation = None if watched is None else _to_device(watched)
+    validation = None if watched is None else to_device(watched)
     start = parameters.start_network(settings, rows.x, rows.y, seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
-        checkpoint = _checkpoint(job, network.number, plan, (start, train, validation), seed)
+        data = arrays_identity((train, validation))
+        checkpoint = make_checkpoint(job, network.number, plan, start, train.x[0], data, seed)
         resume = checkpoint.load(training.initial_state(start, plan, key))
         save = checkpoint.save
-
-    def report(progress: Progress) -> None:
-        watch(progress)
-        with lock:
-            for callback in job.callbacks:
-                callback(progress._replace(member=network.number))
 
     result = training.fit(
         start,
@@ -171,7 +166,7 @@ def _train(
         learning_rate=settings["learning_rate"],
         weight_decay=settings["weight_decay"],
         validation=validation,
-        callbacks=[report],
+        callbacks=[reporter(job, network.number, lock, watch)],
         resume=resume,
         save=save,
     )
@@ -181,21 +176,50 @@ def _train(
     return Member(result, log_density, network.dropout)
 
 
-def _to_device(rows: Table) -> training.Data:
+def reporter(
+    job: Job, number: int, lock: threading.Lock, watch: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    """Return what calls the callbacks after each epoch of a network, one network at a time."""
+
+    def report(progress: Progress) -> None:
+        watch(progress)
+        with lock:
+            for callback in job.callbacks:
+                callback(progress._replace(member=number))
+
+    return report
+
+
+def to_device(rows: Table) -> training.Data:
     return training.Data(*jax.device_put((rows.x, rows.given, rows.weights)))
 
 
-def _checkpoint(
-    job: Job, number: int, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
+def make_checkpoint(
+    job: Job,
+    number: int,
+    plan: training.Plan,
+    network: MixtureNetwork,
+    row: Float[Array, " features"],
+    data: str,
+    seed: int,
 ) -> Checkpoint:
-    """Return the checkpoint of a network: the user's file, or one beside it for the others."""
-    network, train, validation = run
+    """Return the checkpoint of a network: the user's file, or one beside it for the others.
+
+    Args:
+        job: What the members have in common.
+        number: Number of the network of all.
+        plan: How it is trained.
+        network: Where it starts from.
+        row: The inputs of a row.
+        data: A hash of the rows.
+        seed: Seed of the network.
+    """
     known = {
         **parameters.plain(job.settings),
         "objective": repr(plan.resolved_objective),
         "optimizer": optimizer_identity(plan, network),
-        "network": _network_identity(job.settings, network, train.x[0]),
-        "data": arrays_identity((train, validation)),
+        "network": _network_identity(job.settings, network, row),
+        "data": data,
         "seed": seed,
     }
     path = job.settings["checkpoint"]

@@ -1,17 +1,20 @@
 """The estimator: a mixture density network behind scikit-learn's interface."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..nn import average
+from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
-from .preprocessing import fit_inputs
-from .targets import fit_targets, make_model, read_inside
+from .preprocessing import Inputs, Table, fit_inputs
+from .stream_fit import ToFit, read_stream, refuse_beside_stream
+from .targets import TargetUnits, fit_targets, make_model, read_inside
 
 
 class MDNRegressor(MemberRegressor):
@@ -112,6 +115,10 @@ class MDNRegressor(MemberRegressor):
         table_: How the columns of a table become numbers; None if they came as an array of numbers.
     """
 
+    #: Of the last fit, if it was to a stream.
+    held_out_sample_: Table | None = None
+    stream_info_: dict[str, Any] | None = None
+
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
         self,
@@ -193,7 +200,7 @@ class MDNRegressor(MemberRegressor):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         eval_set: Any = None,
         *,
@@ -221,7 +228,12 @@ class MDNRegressor(MemberRegressor):
         """
         settings = self.get_params(deep=False)
         parameters.check(settings)
-        self.__dict__.pop("model_", None)
+        for name in ("model_", "held_out_sample_", "stream_info_"):
+            self.__dict__.pop(name, None)
+        stream = as_stream(X, y)
+        if stream is not None:
+            refuse_beside_stream(sample_weight=sample_weight, eval_set=eval_set, upper=upper)
+            return self._fit_rows(read_stream(self, stream, settings))
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
@@ -229,11 +241,23 @@ class MDNRegressor(MemberRegressor):
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
-        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
-        targets = fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
+        n_rows = count_rows(table, sample_weight)
+        rows = ToFit(settings, target_ndim, n_rows, table, watched, seed, held_out, seen)
+        return self._fit_rows(rows)
+
+    def _fit_rows(self, given: ToFit) -> "MDNRegressor":
+        """Train the members, add the guard, and become a fitted estimator."""
+        settings, table, watched, held_out = (
+            given.settings,
+            given.table,
+            given.watched,
+            given.held_out,
+        )
+        inputs, targets = given.units or self._fit_units(settings, given.seen)
         rows = standardized(inputs, targets, table)
         other = None if watched is None else standardized(inputs, targets, watched)
-        members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
+        job = Job(settings, given.seed, rows, held_out, other, self._callbacks())
+        members = self._train(job, given.train or train_members)
         judged = judge(
             targets.family.base,
             rows,
@@ -243,20 +267,21 @@ class MDNRegressor(MemberRegressor):
             guard=self.guard,
             widest=targets.widest,
         )
-        network = average([member.result.network for member in members], judged.guard)
+        guard = judged.guard if given.widen is None else given.widen(judged.guard)
+        network = average([member.result.network for member in members], guard)
         model = make_model(targets, network, inputs, self.resolution)
-        n_rows = count_rows(table, sample_weight)
-        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
+        self._keep_log_densities(given.n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
             targets=targets,
-            target_ndim=target_ndim,
+            target_ndim=given.target_ndim,
             best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
-                **self._diagnose(model, targets, table, judged, held_out, seen, watched),
+                **self._diagnose(model, targets, table, judged, held_out, given.seen, watched),
                 "dropout": members[0].dropout,
                 "skipped_steps": sum(member.result.skipped for member in members),
+                **given.facts,
             },
             history={
                 "train_nll": histories([member.result.history.train for member in members]),
@@ -265,6 +290,11 @@ class MDNRegressor(MemberRegressor):
                 ),
             },
         )
+
+    def _fit_units(self, settings: dict[str, Any], seen: Table) -> tuple[Inputs, TargetUnits]:
+        """Return how features and targets become what networks read, from rows they see."""
+        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
+        return inputs, fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
@@ -307,9 +337,9 @@ class MDNRegressor(MemberRegressor):
     def _callbacks(self) -> list[Any]:
         return [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
 
-    def _train(self, job: Job) -> list[Member]:
+    def _train(self, job: Job, train: Callable[[Job], list[Member]]) -> list[Member]:
         """Train all members; then close the callbacks that can be closed."""
         try:
-            return train_members(job)
+            return train(job)
         finally:
             close(job.callbacks)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from ..nn import MixtureNetwork, apply, output_gradient, tapped
 from ..objectives import NLL, AbstractObjective
 from ..objectives.layout import rows_go_last
 from ..optimizers import tapped_statistics
-from .data import Batches, Data
+from .data import Data
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
 
@@ -45,8 +45,24 @@ class Run(NamedTuple):
         return eqx.combine(params, self.static)
 
 
+@runtime_checkable
+class AbstractBatches(Protocol):
+    """The batches of an epoch, or of a part of it.
+
+    Attributes:
+        n_batches: Batches per epoch.
+    """
+
+    @property
+    def n_batches(self) -> Any: ...
+
+    def take(self, data: Data, number: Int[Array, ""]) -> Data:
+        """Return a batch."""
+        ...
+
+
 def take_step(
-    run: Run, batches: Batches, state: State, number: Int[Array, ""]
+    run: Run, batches: AbstractBatches, state: State, number: Int[Array, ""]
 ) -> tuple[State, tuple[Float[Array, ""], Float[Array, ""]]]:
     """Return the state after one batch, and the batch's summed loss and summed weights.
 

@@ -1,0 +1,21 @@
+"""Rows that need not fit into memory: files, queries and batches, read in pieces and shuffled."""
+
+from .hashing import hash_rows
+from .source import AbstractSource, Piece, StreamError
+from .statistics import Counts, Moments, Smallest
+from .stream import Stream, as_stream
+from .windows import Prefetched, blocks
+
+__all__ = [
+    "AbstractSource",
+    "Counts",
+    "Moments",
+    "Piece",
+    "Prefetched",
+    "Smallest",
+    "Stream",
+    "StreamError",
+    "as_stream",
+    "blocks",
+    "hash_rows",
+]
