@@ -188,22 +188,24 @@ def hold_out(
     fraction = float(settings["validation_fraction"])
     count = min(most, held_out_count(n_rows, fraction) if n_members == 1 else n_rows)
     distinct, first = np.unique(hashes, return_index=True)
+    if count == 0:
+        return [np.empty(0, int)] * n_members
+    if len(distinct) == len(hashes) and n_members == 1:
+        return [np.arange(count)]
     if len(distinct) == len(hashes):
-        if n_members == 1:
-            return [np.arange(count)]
         size = -(-count // n_members)
         return list(np.sort(np.resize(np.arange(count), (n_members, size)), axis=1))
-    groups = max(n_members, int(np.searchsorted(first, count, "right")) - 1)
-    if groups >= len(distinct) - (n_members == 1):
-        groups = len(distinct) if n_members > 1 and len(hashes) == n_rows else groups
-        if groups >= len(distinct) and len(hashes) < n_rows or len(distinct) < 2:
-            raise StreamError(
-                f"key must have many values of few rows each, got some with more than {count:,} "
-                "rows; choose another key, or none."
-            )
-    ends = np.append(first, len(hashes))
+    ends = np.append(first[1:], len(hashes))
+    # The last group may go on among rows that are not here, and one network must see some group.
+    available = len(distinct) - (len(hashes) < n_rows or n_members == 1)
+    groups = min(available, max(n_members, int(np.sum(ends <= count))))
+    if groups < n_members:
+        raise StreamError(
+            f"key must have many values of few rows each, got {len(distinct)} in the first "
+            f"{len(hashes):,} rows for {n_members} networks; choose another key, or none."
+        )
     parts = np.array_split(np.arange(groups), n_members)
-    return [np.arange(ends[part[0]], ends[part[-1] + 1]) for part in parts]
+    return [np.arange(first[part[0]], ends[part[-1]]) for part in parts]
 
 
 def _units(

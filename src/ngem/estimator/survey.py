@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..streams import Counts, Moments, Smallest, Stream, StreamError
+from ..streams import Counts, Moments, Smallest, Stream, StreamError, joined
 from . import encoding, frames
 from .preprocessing import Inputs, Scaling, beside_rounding, column_median, no_scaling, one_hot
 from .schema import PARTS, Column
@@ -214,10 +214,8 @@ def survey(stream: Stream, link: Any, *, takes_gaps: bool) -> Survey:
         raise StreamError(f"the stream must hold at least two rows, got {n_rows}.")
     hashes, _, rows = sample.rows()
     if kept is not None:
-        import pyarrow as pa
-
         hashes = np.concatenate([part[0] for part in kept])
-        rows = pa.concat_tables([part[1] for part in kept], promote_options="permissive")
+        rows = joined([part[1] for part in kept])
     return Survey(
         stream, n_rows, rows if kept is not None else None, numbers, counts, targets, hashes, rows
     )

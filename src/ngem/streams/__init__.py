@@ -2,7 +2,7 @@
 
 from .hashing import hash_rows
 from .source import AbstractSource, Piece, StreamError
-from .statistics import Counts, Moments, Smallest
+from .statistics import Counts, Moments, Smallest, joined
 from .stream import Stream, as_stream
 from .windows import Prefetched, blocks
 
@@ -18,4 +18,5 @@ __all__ = [
     "as_stream",
     "blocks",
     "hash_rows",
+    "joined",
 ]

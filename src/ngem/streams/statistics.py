@@ -1,5 +1,6 @@
 """What one pass over a stream gathers: moments, categories, and a sample, all in bounded memory."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,11 +106,9 @@ class Smallest:
             self._compact()
 
     def _compact(self) -> None:
-        import pyarrow as pa
-
         hashes = np.concatenate([part[0] for part in self._parts])
         numbers = np.concatenate([part[1] for part in self._parts])
-        table = pa.concat_tables([part[2] for part in self._parts], promote_options="permissive")
+        table = joined([part[2] for part in self._parts])
         kept = np.lexsort((numbers, hashes))[: self._capacity]
         # A copy of its own: slices would keep the batches that they came from.
         part = (hashes[kept], numbers[kept], table.take(kept).combine_chunks())
@@ -121,3 +120,10 @@ class Smallest:
         """Return hashes in ascending order, and numbers and table of these rows."""
         self._compact()
         return self._parts[0]
+
+
+def joined(tables: Sequence[Any]) -> Any:
+    """Return Arrow tables as one; numbers of different types become those of the wider type."""
+    import pyarrow as pa
+
+    return pa.concat_tables(tables, promote_options="permissive")
