@@ -231,7 +231,9 @@ def main() -> None:
     if arguments.smoke:
         arguments.rows = arguments.memory_rows = arguments.sorted_rows = 20_000
         arguments.seeds, settings = 1, {"hidden_sizes": [8], "n_components": 2}
-    report = json.loads(arguments.out.read_text()) if arguments.out and arguments.out.exists() else {}
+    report = (
+        json.loads(arguments.out.read_text()) if arguments.out and arguments.out.exists() else {}
+    )
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
         here = Path(directory)
         if arguments.only in (None, "size"):
