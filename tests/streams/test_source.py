@@ -40,12 +40,13 @@ def sources(directory):
     whole = table(80)
     batches = [(np.column_stack([t["a"], t["b"]]), t["y"].to_numpy()) for t in _parts(whole)]
     frames = [(t.select(["a", "b"]).to_pandas(), t["y"].to_pandas()) for t in _parts(whole)]
+    one = ds.dataset(directory / "one.parquet")
     return {
         "file": (Stream(directory / "one.parquet", "y"), "a b"),
         "directory": (Stream(directory / "hive", "y"), "a b year"),
         "glob": (Stream(str(directory / "hive/*/*.parquet"), "y"), "a b year"),
-        "dataset": (Stream(ds.dataset(directory / "one.parquet"), "y"), "a b"),
-        "filtered": (Stream(ds.dataset(directory / "one.parquet").filter(ds.field("y") >= 0), "y"), "a b"),
+        "dataset": (Stream(one, "y"), "a b"),
+        "filtered": (Stream(one.filter(ds.field("y") >= 0), "y"), "a b"),
         "lazy": (Stream(pl.scan_parquet(directory / "one.parquet"), "y"), "a b"),
         "function": (Stream(lambda: iter(batches)), "x0 x1"),
         "list": (as_stream(batches, None), "x0 x1"),

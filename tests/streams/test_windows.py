@@ -93,7 +93,7 @@ def test_reading_ahead_measures_waiting_and_passes_errors_on():
     with Prefetched(fails()) as ahead:
         steps = iter(ahead)
         assert next(steps) == 1
-        assert 0.03 < ahead.waited
+        assert ahead.waited > 0.03
         with pytest.raises(OSError, match="no disk"):
             next(steps)
 

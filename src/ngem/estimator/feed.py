@@ -1,6 +1,7 @@
 """Rows of a stream as networks read them, window by window."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -83,34 +84,46 @@ class StreamFeed:
         self.window_rows = batch_size * max(1, batches)
 
     @contextlib.contextmanager
-    def windows(self, epoch: int, skip: int) -> Iterator[Prefetched]:
-        """Return the windows of an epoch without the first ones."""
-        with Prefetched(self._windows(epoch, skip)) as ahead:
+    def windows(self, epoch: int, skip: int, stop: int) -> Iterator[Prefetched]:
+        """Return the windows of all epochs from one on; see `training.Feed`."""
+        each = (
+            self._windows(number, skip if number == epoch else 0) for number in range(epoch, stop)
+        )
+        with Prefetched(itertools.chain.from_iterable(each)) as ahead:
             yield ahead
         self.waited += ahead.waited
 
     def _windows(self, epoch: int, skip: int) -> Iterator[Data]:
-        x, y = (np.empty((self.window_rows, size), np.float32) for size in self._shape)
-        filled = number = count = 0
+        window, number = self._new_window(epoch, 0), 0
         for part in self._rows(epoch):
-            count += len(part[0])
             while len(part[0]):
-                taken = min(self.window_rows - filled, len(part[0]))
-                for whole, rows in zip((x, y), part, strict=True):
-                    whole[filled : filled + taken] = rows[:taken]
-                part = tuple(rows[taken:] for rows in part)
-                filled += taken
-                if filled == self.window_rows:
+                if window.is_full:
+                    self._check_count(epoch, window, more=True)
+                part = window.add(part)
+                if window.is_full and window.rows == self.window_rows:
                     if number >= skip:
-                        yield self._shuffled(x, y, filled, epoch, number)
-                    filled, number = 0, number + 1
-        if count != self.n_rows:
+                        yield window.data
+                    number += 1
+                    del window
+                    window = self._new_window(epoch, number)
+        self._check_count(epoch, window, more=False)
+        if window.rows and number >= skip:
+            yield window.filled_up()
+
+    def _new_window(self, epoch: int, number: int) -> "_Window":
+        rows = int(np.clip(self.n_rows - number * self.window_rows, 0, self.window_rows))
+        rng = np.random.default_rng([self._seed, epoch, number])
+        size = self.window_rows if rows else 0
+        arrays = (np.empty((size, width), np.float32) for width in self._shape)
+        return _Window(*arrays, rng.permutation(rows).astype(np.uint32))
+
+    def _check_count(self, epoch: int, window: "_Window", *, more: bool) -> None:
+        if more or not window.is_full:
+            got = "more" if more else "fewer"
             raise StreamError(
-                f"the stream must have the same rows in every pass, got {count} rows to learn from "
-                f"after {self.n_rows} in the first pass; make the source give the same each time."
+                f"the stream must have the same rows in every pass, got {got} than {self.n_rows:,} "
+                f"rows to learn from in pass {epoch}; make the source give the same each time."
             )
-        if filled and number >= skip:
-            yield self._shuffled(x, y, filled, epoch, number)
 
     def _rows(self, epoch: int) -> Iterator[tuple[np.ndarray, ...]]:
         """Yield the rows of an epoch as networks read them, without those that are held out."""
@@ -124,11 +137,47 @@ class StreamFeed:
             forward = self._targets.forward if rows.ends is None else self._targets.forward_ends
             yield self._inputs.forward(rows.x)[kept], forward(given)[kept]
 
-    def _shuffled(self, x: np.ndarray, y: np.ndarray, rows: int, epoch: int, number: int) -> Data:
-        """Return a copy of a window in random order, filled up with some of its own rows."""
-        order = np.random.default_rng([self._seed, epoch, number]).permutation(rows)
-        order = np.resize(order, self.window_rows)
-        return Data(x[order], y[order])  # type: ignore[arg-type]
+
+class _Window:
+    """A window that is being filled: each row goes to its random place at once.
+
+    Args:
+        x: Inputs to fill.
+        y: Targets to fill.
+        order: The place of each row, in the order in which they come.
+    """
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, order: np.ndarray):
+        self._arrays, self._order, self._count = (x, y), order, 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that count."""
+        return len(self._order)
+
+    @property
+    def is_full(self) -> bool:
+        return self._count == self.rows
+
+    @property
+    def data(self) -> Data:
+        return Data(*self._arrays)  # type: ignore[arg-type]
+
+    def add(self, part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """Add as many rows as fit; return the others."""
+        places = self._order[self._count : self._count + len(part[0])]
+        for whole, rows in zip(self._arrays, part, strict=True):
+            whole[places] = rows[: len(places)]
+        self._count += len(places)
+        return tuple(rows[len(places) :] for rows in part)
+
+    def filled_up(self) -> Data:
+        """Return the last window of an epoch, filled up with some of its own rows."""
+        for whole in self._arrays:
+            whole[self.rows :] = np.resize(
+                whole[: self.rows], (len(whole) - self.rows, whole.shape[1])
+            )
+        return self.data
 
 
 def is_in(hashes: np.ndarray, held_out: np.ndarray) -> np.ndarray:

@@ -113,10 +113,15 @@ class MDNRegressor(MemberRegressor):
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
         table_: How the columns of a table become numbers; None if they came as an array of numbers.
+        stream_info_: Of a fit to a stream: rows, row groups, rows of a window, and the seconds that
+            training waited for rows. None for others.
+        stream_rows_: Of a fit to a stream: the rows that `folds_` and `oof_log_prob_` number, as
+            features and targets. All rows if they fit into memory, else a uniform sample. None for
+            others, and in a loaded estimator.
     """
 
-    #: Of the last fit, if it was to a stream.
-    held_out_sample_: Table | None = None
+    # Of the last fit, if it was to a stream.
+    stream_rows_: Table | None = None
     stream_info_: dict[str, Any] | None = None
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
@@ -211,9 +216,11 @@ class MDNRegressor(MemberRegressor):
         Args:
             X: Features, (rows, columns): an array of numbers, or a data frame of pandas or polars,
                 which may also hold text, categories, dates, true and false. A text or a category
-                becomes one input for each of its values, a date several numbers.
+                becomes one input for each of its values, a date several numbers. Or rows that need
+                not fit into memory: a `ngem.streams.Stream`, or anything that it takes.
             y: Targets, (rows,) or (rows, columns). One of several columns may be NaN where it was
-                not observed; the likelihood is then that of the others.
+                not observed; the likelihood is then that of the others. Of a stream of files, names
+                of the target columns.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
             eval_set: (X, y) for early stopping instead of held-out rows, or (X, y, upper). The
@@ -228,7 +235,7 @@ class MDNRegressor(MemberRegressor):
         """
         settings = self.get_params(deep=False)
         parameters.check(settings)
-        for name in ("model_", "held_out_sample_", "stream_info_"):
+        for name in ("model_", "stream_rows_", "stream_info_"):
             self.__dict__.pop(name, None)
         stream = as_stream(X, y)
         if stream is not None:

@@ -102,7 +102,7 @@ def _in_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed: in
     folds = hold_out(found.hashes[order], n_rows, settings, most=n_rows)
     held_out = [np.sort(order[rows]) for rows in folds]
     estimator.folds_ = held_out
-    estimator.held_out_sample_, estimator.stream_info_ = None, _info(found, None)
+    estimator.stream_rows_, estimator.stream_info_ = table, _info(found, None)
     seen = table if len(held_out) > 1 else table.take(others(n_rows, held_out[0]))
     return ToFit(settings, target_ndim, n_rows, table, None, seed, held_out, seen)
 
@@ -127,7 +127,7 @@ def _beyond_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed
         settings["dropout"] = 0.0  # rows are plenty, and choosing would take four more runs
     units = _units(found, columns, table, settings)
     held_out = hold_out(found.hashes, found.n_rows, settings, most=len(table.y) // 2)
-    estimator.folds_, estimator.held_out_sample_ = list(held_out), table
+    estimator.folds_, estimator.stream_rows_ = list(held_out), table
     estimator.stream_info_ = info = _info(found, encoder)
     return ToFit(
         settings,
@@ -205,7 +205,7 @@ def hold_out(
             f"{len(hashes):,} rows for {n_members} networks; choose another key, or none."
         )
     parts = np.array_split(np.arange(groups), n_members)
-    return [np.arange(first[part[0]], ends[part[-1]]) for part in parts]
+    return [np.arange(int(first[part[0]]), int(ends[part[-1]])) for part in parts]
 
 
 def _units(

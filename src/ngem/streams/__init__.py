@@ -3,10 +3,11 @@
 from .hashing import hash_rows
 from .source import AbstractSource, Piece, StreamError
 from .statistics import Counts, Moments, Smallest, joined
-from .stream import Stream, as_stream
+from .stream import MEMORY, Stream, as_stream, open_source
 from .windows import Prefetched, blocks
 
 __all__ = [
+    "MEMORY",
     "AbstractSource",
     "Counts",
     "Moments",
@@ -19,4 +20,5 @@ __all__ = [
     "blocks",
     "hash_rows",
     "joined",
+    "open_source",
 ]

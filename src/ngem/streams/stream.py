@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Stream:
             )
         self.memory = memory
         self.window_bytes = memory // _WINDOW_PART if window is None else int(window)
-        self.source = _open(source)
+        self.source = open_source(source)
         self.target_ndim = 2 if target is not None and not isinstance(target, str) else 1
         if target is None:
             target = [name for name in self.source.names if name.startswith("(target ")]
@@ -172,8 +172,10 @@ def _is_lazy(value: Any) -> bool:
     return type(value).__module__.startswith("polars.") and hasattr(value, "collect_batches")
 
 
-def _open(source: Any) -> AbstractSource:
+def open_source(source: Any) -> AbstractSource:
     """Return the source of anything that `Stream` takes."""
+    if isinstance(source, AbstractSource):
+        return source
     if _is_lazy(source):
         return from_lazy(source)
     if _is_dataset(source):
@@ -187,7 +189,7 @@ def _open(source: Any) -> AbstractSource:
 
 def _restartable(source: Any) -> Callable[[], Iterable[Any]]:
     if callable(source):
-        return source
+        return lambda: cast(Iterable[Any], source())
     if not hasattr(source, "__iter__") or iter(source) is source:
         raise StreamError(
             "a stream must be readable again for each pass, got an iterator that ends after one; "

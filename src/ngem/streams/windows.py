@@ -81,17 +81,19 @@ def _read(source: AbstractSource, piece: Piece, columns: Sequence[str]) -> Any:
 class Prefetched:
     """Reads ahead in a thread: the next item is prepared while the last one is used.
 
+    Only one item waits, and none is begun before it is taken, because items are large.
+
     Args:
         items: What to read. It runs in the thread.
-        ahead: Items that wait at most.
 
     Attributes:
         waited: Seconds that the user of the items has waited for them.
     """
 
-    def __init__(self, items: Iterator[Any], ahead: int = 1):
+    def __init__(self, items: Iterator[Any]):
         self._items = items
-        self._queue: queue.Queue = queue.Queue(ahead)
+        self._queue: queue.Queue = queue.Queue(1)
+        self._taken = threading.Semaphore(1)
         self._stopped = threading.Event()
         self.waited = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True, name="ngem stream")
@@ -99,36 +101,36 @@ class Prefetched:
 
     def _run(self) -> None:
         try:
-            for item in self._items:
-                if not self._put((item, None)):
+            while self._may_begin():
+                item = next(self._items, None)
+                self._queue.put((item, None))
+                if item is None:
                     return
-            self._put((None, None))
+                del item  # or it would stay until the next one is read
         except BaseException as error:  # passed on to who reads
-            self._put((None, error))
+            self._queue.put((None, error))
         finally:
             close = getattr(self._items, "close", None)
             if close is not None:
                 close()
 
-    def _put(self, entry: tuple[Any, BaseException | None]) -> bool:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(entry, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
+    def _may_begin(self) -> bool:
+        """Wait until the last item was taken; return whether another one is wanted."""
+        self._taken.acquire()
+        return not self._stopped.is_set()
 
     def __iter__(self) -> Iterator[Any]:
         while True:
             began = time.perf_counter()
             item, error = self._queue.get()
+            self._taken.release()
             self.waited += time.perf_counter() - began
             if error is not None:
                 raise error
             if item is None:
                 return
             yield item
+            del item
 
     def __enter__(self) -> "Prefetched":
         return self
@@ -136,4 +138,5 @@ class Prefetched:
     def __exit__(self, *error: object) -> None:
         """End the thread; it closes what it reads."""
         self._stopped.set()
+        self._taken.release()
         self._thread.join()

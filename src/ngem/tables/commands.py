@@ -1,9 +1,10 @@
 """What `ngem fit`, `tune`, `predict`, `evaluate` and `report` do; `messages` has their text."""
 
+import contextlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,6 +36,7 @@ from .predictions import (
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
+from .streamed import open_stream, train_on
 from .write import check_output, is_text, quote_formulas, with_predictions, writing
 
 #: Held-out rows that a model keeps to calibrate intervals.
@@ -52,11 +54,19 @@ def fit(
     """Learn from a table, report the scores, and write the model."""
     out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
-    with opened(source.path, source.how) as table:
-        schema, rows, facts = source.load(table)
-    output.text(messages.table_text(source.path, {**settings, **facts}))
-    started = time.perf_counter()
-    _train_or_explain(estimator, source, schema, rows)
+    if source.memory is None:
+        with opened(source.path, source.how) as table:
+            schema, rows, facts = source.load(table)
+        output.text(messages.table_text(source.path, {**settings, **facts}))
+        started = time.perf_counter()
+        _train_or_explain(estimator, source, schema, rows)
+    else:
+        started = time.perf_counter()
+        stream = open_stream(source)
+        output.text(messages.stream_text(source.path, stream))
+        with _explained(source):
+            schema, rows, facts = train_on(estimator, source, stream)
+        output.text(messages.table_text(source.path, {**settings, **facts}))
     seconds = time.perf_counter() - started
     result = {
         **facts,
@@ -364,8 +374,15 @@ def _train(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> 
 
 def _train_or_explain(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table; training that diverges is an error with advice."""
-    try:
+    with _explained(source):
         _train(estimator, source, schema, rows)
+
+
+@contextlib.contextmanager
+def _explained(source: Source) -> Iterator[None]:
+    """Turn errors about parameters of the estimator into errors about options."""
+    try:
+        yield
     except FitError as error:
         text = source.kind.in_options(str(error))
         raise TableError(f"{text} Or try a lower --learning-rate.") from error

@@ -23,6 +23,9 @@ from .plan import Plan
 from .state import FitResult, History, Place, State, initial_state
 from .step import Run, take_step
 
+#: Rows of the last window that are kept.
+_KEPT = 640
+
 
 @runtime_checkable
 class Feed(Protocol):
@@ -39,10 +42,16 @@ class Feed(Protocol):
     @property
     def window_rows(self) -> int: ...
 
-    def windows(self, epoch: int, skip: int) -> AbstractContextManager[Iterable[Data]]:
-        """Return the windows of an epoch without the first ones, the same in every run.
+    def windows(self, epoch: int, skip: int, stop: int) -> AbstractContextManager[Iterable[Data]]:
+        """Return the windows of all epochs from one on, the same in every run.
 
-        All have `window_rows` rows. The last one is filled up with rows that do not count.
+        All have `window_rows` rows. The last one of an epoch is filled up with rows that do not
+        count.
+
+        Args:
+            epoch: The first epoch.
+            skip: Windows of that epoch to leave out.
+            stop: The epoch before which to end.
         """
         ...
 
@@ -111,18 +120,20 @@ def fit_stream(
         resume = start, History(np.zeros(0), np.zeros(0)), Place()
     state, history, place = resume
     started, n_batches = time.perf_counter(), -(-feed.n_rows // plan.batch_size)
-    while not bool(state.done) and int(state.epoch) < max_epochs:
-        with feed.windows(int(state.epoch), place.window) as windows:
-            for window in windows:
-                run = run._replace(data=Data(*jax.device_put(window[:2])))
-                state, place = _train_on(run, feed, n_batches, state, place)
-                if save is not None and place.window * feed.window_rows < feed.n_rows:
-                    save(state, history, place)
-        state, history = _end_epoch(run, state, history, place)
-        place = Place()
-        report(callbacks, history, state, max_epochs, len(history.train) - 1, started)
-        if save is not None:
-            save(state, history, place)
+    with feed.windows(int(state.epoch), place.window, max_epochs) as windows:
+        rest = iter(windows)
+        while not bool(state.done) and int(state.epoch) < max_epochs:
+            # JAX may copy a window; this keeps no name for it, so that it is freed.
+            run = run._replace(data=Data(*jax.device_put(next(rest)[:2])))
+            state, place = _train_on(run, feed, n_batches, state, place)
+            # Free the copy too, but for some rows that an error may be explained by.
+            run = run._replace(data=Data(run.data.x[:_KEPT], run.data.y[:_KEPT]))
+            if place.window * feed.window_rows >= feed.n_rows:
+                state, history = _end_epoch(run, state, history, place)
+                place = Place()
+                report(callbacks, history, state, max_epochs, len(history.train) - 1, started)
+            if save is not None:
+                save(state, history, place)
     return finish(run, state, history)
 
 
@@ -131,9 +142,8 @@ def _train_on(
 ) -> tuple[State, Place]:
     """Return the state and the place after a window."""
     rows = min(feed.window_rows, feed.n_rows - place.window * feed.window_rows)
-    batches = WindowBatches(
-        np.asarray(rows, np.int32), run.plan.batch_size, np.asarray(n_batches, np.int32)
-    )
+    counts: Any = (np.asarray(rows, np.int32), np.asarray(n_batches, np.int32))
+    batches = WindowBatches(counts[0], run.plan.batch_size, counts[1])
     fixed = (run._replace(validation=None), batches)
     state, total, mass = _run_window(fixed, state)
     try:
@@ -165,9 +175,8 @@ def _run_window(
 
 def _end_epoch(run: Run, state: State, history: History, place: Place) -> tuple[State, History]:
     train = np.float64(place.total) / place.mass if place.mass else np.float64(np.nan)
-    empty = run.data._replace(x=run.data.x[:1], y=run.data.y[:1])
-    like = np.asarray(train, empty.y.dtype)
-    state, held_out = _finish_epoch((run._replace(data=empty), like), state)
+    like = np.asarray(train, run.data.y.dtype)
+    state, held_out = _finish_epoch((run, like), state)
     return state, History(
         np.append(history.train, train), np.append(history.validation, float(held_out))
     )
