@@ -41,6 +41,7 @@ class Job(NamedTuple):
         held_out: Rows that each member holds out to stop by; may be none.
         watched: Rows of the user's to stop by instead, or None.
         callbacks: Called after each epoch of each member.
+        start: Networks to go on from, one for each member; None starts anew.
     """
 
     settings: Mapping[str, Any]
@@ -49,6 +50,13 @@ class Job(NamedTuple):
     held_out: Sequence[Int[np.ndarray, " held_out"]]
     watched: Table | None
     callbacks: Sequence[Callable[[Progress], Any]]
+    start: Sequence[MixtureNetwork] | None = None
+
+    def start_network(self, number: int, rows: Table, seed: int) -> MixtureNetwork:
+        """Return where a member starts from."""
+        if self.start is not None:
+            return self.start[number]
+        return parameters.start_network(self.settings, rows.x, rows.y, seed)
 
 
 class Member(NamedTuple):
@@ -148,7 +156,7 @@ def _train(
     train = to_device(rows)
     watched = job.rows.take(held_out) if len(held_out) else job.watched
     validation = None if watched is None else to_device(watched)
-    start = parameters.start_network(settings, rows.x, rows.y, seed)
+    start = job.start_network(network.member, rows, seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .. import training
 from .._machine import claim_process
-from ..nn import Guard
+from ..nn import Guard, MixtureNetwork
 from ..streams import Stream, StreamError
 from ..training import Progress
 from . import parameters
@@ -44,6 +44,7 @@ class ToFit(NamedTuple):
         train: Trains the members; None for the rows of the table.
         widen: Tells the guard the range of all rows; None if the table has them all.
         facts: Diagnostics that the table alone would get wrong.
+        start: Networks to go on from, one for each member; None starts anew.
     """
 
     settings: dict[str, Any]
@@ -58,6 +59,7 @@ class ToFit(NamedTuple):
     train: Callable[[Job], list[Member]] | None = None
     widen: Callable[[Guard | None], Guard | None] | None = None
     facts: Mapping[str, Any] = {}
+    start: Sequence[MixtureNetwork] | None = None
 
 
 def refuse_beside_stream(**given: Any) -> None:
@@ -70,11 +72,22 @@ def refuse_beside_stream(**given: Any) -> None:
             )
 
 
-def read_stream(estimator: Any, stream: Stream, settings: dict[str, Any]) -> ToFit:
+def read_stream(
+    estimator: Any,
+    stream: Stream,
+    settings: dict[str, Any],
+    units: tuple[Inputs, TargetUnits] | None = None,
+) -> ToFit:
     """Return the rows of a stream to fit an estimator to, after one pass over it.
 
     Rows that fit into the window are read into memory. Then the fit is the same as of a table, but
     for the rows that are held out.
+
+    Args:
+        estimator: The estimator, which learns what the columns hold.
+        stream: The rows.
+        settings: Its parameters.
+        units: Units of a fitted estimator that goes on; None to learn them.
     """
     claim_process()
     family = parameters.named_family(settings)
@@ -82,19 +95,23 @@ def read_stream(estimator: Any, stream: Stream, settings: dict[str, Any]) -> ToF
     found = survey(stream, family.link.forward, takes_gaps=takes_gaps)
     seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
     if found.kept is not None:
-        return _in_memory(estimator, found, settings, seed)
-    return _beyond_memory(estimator, found, settings, seed)
+        return _in_memory(estimator, found, settings, seed, units)
+    return _beyond_memory(estimator, found, settings, seed, units)
 
 
-def _in_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed: int) -> ToFit:
+def _in_memory(
+    estimator: Any, found: Survey, settings: dict[str, Any], seed: int, units: Any
+) -> ToFit:
     stream = found.stream
     x = found.kept.select(stream.features)
     if stream.source.is_array:
         x = np.column_stack([column.to_numpy() for column in x.columns])
     y = np.column_stack([found.kept[name].to_numpy() for name in stream.targets]).astype(float)
     y = y[:, 0] if stream.target_ndim == 1 else y
-    table, target_ndim = estimator._read_table(x, y)
-    _name_targets(estimator, stream)
+    known = None if units is None else estimator.n_outputs_
+    table, target_ndim = estimator._read_table(x, y, n_outputs=known)
+    if units is None and estimator.table_ is not None:
+        estimator.table_ = estimator.table_._replace(targets=tuple(stream.targets))
     table = read_inside(parameters.named_family(settings), estimator._round(table))
     dim, n_rows = table.y.shape[1], len(table.y)
     settings = parameters.resolve(settings, dim, n_rows, has_intervals=table.ends is not None)
@@ -104,13 +121,18 @@ def _in_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed: in
     estimator.folds_ = held_out
     estimator.stream_rows_, estimator.stream_info_ = table, _info(found, None)
     seen = table if len(held_out) > 1 else table.take(others(n_rows, held_out[0]))
-    return ToFit(settings, target_ndim, n_rows, table, None, seed, held_out, seen)
+    return ToFit(settings, target_ndim, n_rows, table, None, seed, held_out, seen, units)
 
 
-def _beyond_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed: int) -> ToFit:
+def _beyond_memory(
+    estimator: Any, found: Survey, settings: dict[str, Any], seed: int, units: Any
+) -> ToFit:
     stream = found.stream
     columns = found.columns(estimator._most_categories)
-    if stream.source.is_array:
+    if units is not None:
+        columns = columns if estimator.table_ is None else estimator.table_.features
+        _check_known(estimator, stream)
+    elif stream.source.is_array:
         estimator.table_, estimator.n_features_in_ = None, len(columns)
     else:
         gaps = "impute" if settings["missing"] == "impute" else "error"
@@ -125,7 +147,7 @@ def _beyond_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed
     settings["max_epochs"] = max_epochs(settings, found.n_rows)
     if settings["dropout"] == "auto":
         settings["dropout"] = 0.0  # rows are plenty, and choosing would take four more runs
-    units = _units(found, columns, table, settings)
+    units = units or _units(found, columns, table, settings)
     held_out = hold_out(found.hashes, found.n_rows, settings, most=len(table.y) // 2)
     estimator.folds_, estimator.stream_rows_ = list(held_out), table
     estimator.stream_info_ = info = _info(found, encoder)
@@ -145,9 +167,15 @@ def _beyond_memory(estimator: Any, found: Survey, settings: dict[str, Any], seed
     )
 
 
-def _name_targets(estimator: Any, stream: Stream) -> None:
-    if estimator.table_ is not None:
-        estimator.table_ = estimator.table_._replace(targets=tuple(stream.targets))
+def _check_known(estimator: Any, stream: Stream) -> None:
+    """Refuse a stream without the columns that a fitted estimator knows."""
+    known = stream.features if estimator.table_ is None else estimator.table_.names
+    fits = len(known) == estimator.n_features_in_ and len(stream.targets) == estimator.n_outputs_
+    if not fits or set(known) - set(stream.features):
+        raise StreamError(
+            f"the stream must have the columns of the fitted model, {known}, and "
+            f"{estimator.n_outputs_} targets, got {stream.features} and {stream.targets}."
+        )
 
 
 def _info(found: Survey, encoder: Encoder | None) -> dict[str, Any]:
@@ -285,7 +313,7 @@ def _train(
         seed=seed,
     )
     info["window_rows"] = feed.window_rows
-    start = parameters.start_network(settings, rows.x, rows.y, seed)
+    start = job.start_network(number, rows, seed)
     plan, key = parameters.plan(settings, feed.n_rows), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
