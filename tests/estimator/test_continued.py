@@ -19,7 +19,7 @@ TINY = {
     "n_members": 1,
     "hidden_sizes": (8,),
     "batch_size": 32,
-    "max_epochs": 20,
+    "max_epochs": 60,
     "learning_rate": 1e-2,
     "random_state": 0,
 }
@@ -55,13 +55,13 @@ def test_drift_is_measured_in_standard_deviations_and_warned_of(tmp_path):
     unit = branches(300)[0].std(axis=0)[0]
     words = r"the mean of x0 moved by \+3\.\d deviations.*rows have features outside the range"
     with pytest.warns(DriftWarning, match=words):
-        model.partial_fit(x + [3 * unit, 0.0], y)
+        model.partial_fit(x + np.array([3 * unit, 0.0]), y)
     assert model.drift_["rows"] == 200
     np.testing.assert_allclose(model.drift_["feature_shift"]["x0"], 3, atol=0.35)
     assert abs(model.drift_["target_shift"][0]) < 0.3
     assert model.drift_["features_outside"] > 0.5
     # The guard has grown, so that these rows are now inside.
-    assert not model.predict(x + [3 * unit, 0.0], return_outside=True)[1].any()
+    assert not model.predict(x + np.array([3 * unit, 0.0]), return_outside=True)[1].any()
     model.save(tmp_path / "model")
     loaded = MDNRegressor.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
@@ -85,9 +85,7 @@ def test_a_warm_start_goes_on_from_the_networks():
 
 def test_what_cannot_change_is_refused():
     model = fitted(warm_start=True)
-    with pytest.raises(
-        ValueError, match="n_members must stay 1 to go on with a fitted model, got 2"
-    ):
+    with pytest.raises(ValueError, match="n_members must stay 1 to go on with a fitted"):
         model.set_params(n_members=2).fit(*branches(300))
     with pytest.raises(ValueError, match="n_epochs must be a positive integer, got 0"):
         model.partial_fit(*branches(300), n_epochs=0)

@@ -23,8 +23,9 @@ from .windows import Block, blocks, in_order
 #: Memory that a fit may take by default, beyond what importing takes.
 MEMORY = 2**30
 
-#: Parts of the memory. A window is there up to four times: filled, shuffled, waiting and in use.
-_WINDOW_PART, _LANES_PART = 8, 4
+#: Parts of the memory: of a window, which is there up to three times (one is filled, one is used,
+#: and JAX may copy that), and of open row groups. The rest is for XLA's compiler and a sample.
+_WINDOW_PART, _LANES_PART = 1 / 16, 3 / 8
 
 #: Pieces that are open at a time, at most: each is an open file.
 _MOST_LANES = 64
@@ -45,8 +46,8 @@ class Stream:
         key: Columns whose values decide which rows are held out: rows with equal keys stay
             together. None holds out rows by file and number.
         memory: Bytes that a fit may take, beyond what importing takes.
-        window: Bytes of the rows that are shuffled together; None is an eighth of `memory`. If all
-            rows fit into it, they are read into memory.
+        window: Bytes of the rows that are shuffled together; None is a sixteenth of `memory`. If
+            all rows fit into it, they are read into memory.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Stream:
                 f"default is {MEMORY}."
             )
         self.memory = memory
-        self.window_bytes = memory // _WINDOW_PART if window is None else int(window)
+        self.window_bytes = int(memory * _WINDOW_PART) if window is None else int(window)
         self.source = open_source(source)
         self.target_ndim = 2 if target is not None and not isinstance(target, str) else 1
         if target is None:
@@ -115,7 +116,7 @@ class Stream:
     @property
     def lanes(self) -> int:
         """Row groups that are open at a time."""
-        at_most = self.memory // _LANES_PART // self.source.reader_bytes(len(self.columns))
+        at_most = self.memory * _LANES_PART // self.source.reader_bytes(len(self.columns))
         return int(np.clip(at_most, 1, min(_MOST_LANES, len(self.source.pieces))))
 
     def in_order(self) -> Iterator[Block]:
