@@ -225,6 +225,33 @@ Epochs = Annotated[
         min=1, help="Largest number of epochs; by default 40 to 1,000.", rich_help_panel=_NETWORK
     ),
 ]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rows per step; 128 by default.", rich_help_panel=_NETWORK),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="File to save progress in; the same command goes on from it.",
+        rich_help_panel=_NETWORK,
+    ),
+]
+StreamRows = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Learn from Parquet files that need not fit into memory: DATA is a file, a directory "
+        "or a quoted pattern. One network unless --members is given.",
+        rich_help_panel=_NETWORK,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="What --stream may take beyond what starting takes; 1GiB by default.",
+        rich_help_panel=_NETWORK,
+    ),
+]
 Rounds = Annotated[
     int | None,
     typer.Option(min=1, help="Largest number of rounds; 2,000 by default.", rich_help_panel=_TREES),
@@ -300,6 +327,10 @@ def fit(
     covariance: Covariance = None,
     objective: Objective = None,
     epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    checkpoint: Checkpoint = None,
+    stream: StreamRows = False,
+    memory: Memory = None,
     rounds: Rounds = None,
     leaves: Leaves = None,
     leaf_rows: LeafRows = None,
@@ -325,7 +356,7 @@ def fit(
         from .tables.kinds import choose_kind
 
         options = {
-            "members": members,
+            "members": 1 if stream and members is None else members,
             "quality": quality,
             "budget": budget,
             "resolution": resolution,
@@ -336,14 +367,16 @@ def fit(
             "covariance": covariance,
             "objective": objective,
             "epochs": epochs,
+            "batch-size": batch_size,
+            "checkpoint": checkpoint,
             "rounds": rounds,
             "leaves": leaves,
             "leaf-rows": leaf_rows,
         }
         source = commands.Source(
             data, target, features, exclude, categorical, missing, max_rows,
-            validation_fraction, seed, model or choose_kind(options),
-            commands.read_how(separator, decimal, encoding),
+            validation_fraction, seed, model or ("network" if stream else choose_kind(options)),
+            commands.read_how(separator, decimal, encoding), _read_memory(memory, stream=stream),
         )  # fmt: skip
         code = commands.fit(
             source,
@@ -581,6 +614,18 @@ def tune(
         }
         settings = source.kind.settings(options)
         commands.tune(source, settings, budget, out, Output(quiet, as_json), force=force)
+
+
+def _read_memory(text: str | None, *, stream: bool) -> int | None:
+    """Return the bytes that a stream may take; None without a stream."""
+    from .streams import MEMORY
+    from .tables.streamed import read_memory
+
+    if text is not None and not stream:
+        raise ValueError("--memory must come with --stream, got no --stream; add it.")
+    if not stream:
+        return None
+    return MEMORY if text is None else read_memory(text)
 
 
 def _read_sizes(text: str) -> tuple[int, ...]:

@@ -106,6 +106,7 @@ def test_the_command_names_every_choice(tmp_path):
         "--hidden": "8,4",
         "--objective": "ngem",
         "--epochs": "7",
+        "--batch-size": "128",
         "--seed": "4",
         "--separator": ";",
     }

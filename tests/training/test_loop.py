@@ -275,7 +275,7 @@ def test_the_kept_parameters_were_trained_at_the_last_strength(monkeypatch, pati
 def test_the_schedule_ends_by_a_stall_or_by_the_clock(epoch, ends, goes_back):
     """A quarter of the patience after the best epoch, 8, or after half of 100 epochs."""
     plan, net = Plan(patience=8, power=(0.5, 0.0, 0.5)), network()
-    fixed = training.loop._make_run(net, sine(), plan, sine(50), None, None, 100)
+    fixed = training.loop.make_run(net, sine(), plan, sine(50), None, None, 100)
     state = training.initial_state(net, fixed.plan, jax.random.key(0))
     state = state._replace(
         best=jax.tree.map(jnp.zeros_like, state.params),

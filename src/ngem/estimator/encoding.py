@@ -126,7 +126,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
-def _texts(values: Values) -> list[str | None]:
+def to_texts(values: Values) -> list[str | None]:
     """Return values as categories."""
     listed = values.array.tolist()
     if values.kind == "text":
@@ -139,9 +139,26 @@ def _texts(values: Values) -> list[str | None]:
 
 def _categories(name: str, values: Values, most: int) -> Column:
     """Return a column of categories; of too many only those with enough rows are kept."""
-    texts = np.array([text for text in _texts(values) if text is not None], object)
+    texts = np.array([text for text in to_texts(values) if text is not None], object)
     found, counts = np.unique(texts, return_counts=True) if len(texts) else (texts, np.zeros(0))
-    if len(found) > most:
+    return category_column(name, found, counts, most)
+
+
+def category_column(
+    name: str, found: np.ndarray, counts: np.ndarray, most: int, *, is_more: bool = False
+) -> Column:
+    """Return a column of categories from the distinct ones and their counts.
+
+    Args:
+        name: Name of the column.
+        found: Distinct categories.
+        counts: How many rows have each.
+        most: Categories to keep at most; rarer ones share a code.
+        is_more: Whether there were others that were not counted.
+    """
+    order = np.argsort(found) if len(found) else np.zeros(0, int)
+    found, counts = found[order], counts[order]
+    if len(found) > most or is_more:
         enough = LEAST_ROWS if most <= MOST_CATEGORIES else 1
         common = np.argsort(-counts, kind="stable")[:most]
         found = _sorted(found[common[counts[common] >= enough]].tolist())
@@ -161,7 +178,7 @@ def _sorted(texts: list[str]) -> list[str]:
 def _varying_parts(dates: np.ndarray) -> tuple[str, ...]:
     """Return the parts of dates that vary; the first in any case."""
     known = dates[~np.isnat(dates)]
-    numbers_ = _parts(known)
+    numbers_ = date_parts(known)
     return tuple(
         part
         for index, part in enumerate(PARTS)
@@ -169,7 +186,7 @@ def _varying_parts(dates: np.ndarray) -> tuple[str, ...]:
     )
 
 
-def _parts(dates: np.ndarray) -> Float[np.ndarray, "batch 4"]:
+def date_parts(dates: np.ndarray) -> Float[np.ndarray, "batch 4"]:
     """Return the numbers of `PARTS` for each date, NaN for a missing one."""
     days = dates.astype("datetime64[D]")
     new_year = dates.astype("datetime64[Y]").astype("datetime64[D]")
@@ -200,7 +217,7 @@ def _encode_boolean(column: Column, values: Values) -> np.ndarray:
 def _encode_category(column: Column, values: Values) -> np.ndarray:
     codes = {category: float(code) for code, category in enumerate(column.categories)}
     unseen = float(len(column.categories))  # that of the rare ones, if they share a code
-    texts = _texts(values)
+    texts = to_texts(values)
     if values.kind == "number" and codes and not any(map(is_number, codes)):
         # Unseen categories are accepted, but these show that columns were mixed up.
         wrong = next((text for text in texts if text is not None), None)
@@ -223,7 +240,7 @@ def _encode_date(column: Column, values: Values) -> np.ndarray:
             f"column {column.name!r} of X must hold dates, got numbers; convert it, for example "
             "with pandas.to_datetime."
         )
-    return _parts(dates)[:, [PARTS.index(part) for part in column.parts]]
+    return date_parts(dates)[:, [PARTS.index(part) for part in column.parts]]
 
 
 def _to_date(text: str, form: str) -> np.datetime64:
@@ -255,7 +272,7 @@ def _convert(
     """Return texts, or dates, as something else; the first that is none is an error."""
     gap = np.datetime64("NaT") if dtype != "float64" else np.nan
     converted = []
-    for row, text in enumerate(_texts(values)):
+    for row, text in enumerate(to_texts(values)):
         try:
             converted.append(gap if text is None else convert(text))
         except (ValueError, KeyError):

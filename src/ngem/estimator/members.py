@@ -45,6 +45,7 @@ class Job(NamedTuple):
         held_out: Rows that each member holds out to stop by; may be none.
         watched: Rows of the user's to stop by instead, or None.
         callbacks: Called after each epoch of each member.
+        start: Networks to go on from, one for each member; None starts anew.
     """
 
     settings: Mapping[str, Any]
@@ -53,6 +54,13 @@ class Job(NamedTuple):
     held_out: Sequence[Int[np.ndarray, " held_out"]]
     watched: Table | None
     callbacks: Sequence[Callable[[Progress], Any]]
+    start: Sequence[MixtureNetwork] | None = None
+
+    def start_network(self, number: int, rows: Table, seed: int) -> MixtureNetwork:
+        """Return where a member starts from."""
+        if self.start is not None:
+            return self.start[number]
+        return parameters.start_network(self.settings, rows.x, rows.y, seed)
 
 
 class Member(NamedTuple):
@@ -166,24 +174,18 @@ def _train(
     settings, held_out = job.settings, job.held_out[network.member]
     seed = member_seed(job.seed, network.member)
     rows = job.rows.take(others(len(job.rows.y), held_out))
-    train = _to_device(rows)
+    train = to_device(rows)
     watched = job.rows.take(held_out) if len(held_out) else job.watched
-    validation = None if watched is None else _to_device(watched)
-    start = parameters.start_network(settings, rows.x, rows.y, seed)
+    validation = None if watched is None else to_device(watched)
+    start = job.start_network(network.member, rows, seed)
     plan, key = parameters.plan(settings, len(train.y)), jax.random.key(seed)
     resume = save = None
-    if settings["checkpoint"] is not None:
-        file = Path(f"{settings['checkpoint']}{f'.{network.number}' * (network.number > 0)}")
+    file = checkpoint_file(settings, network.number) or file
     if file is not None:
-        checkpoint = _checkpoint(job, file, plan, (start, train, validation), seed)
+        data = arrays_identity((train, validation))
+        checkpoint = make_checkpoint(job, file, plan, start, train.x[0], data, seed)
         resume = checkpoint.load(training.initial_state(start, plan, key))
         save = checkpoint.save
-
-    def report(progress: Progress) -> None:
-        watch(progress)
-        with lock:
-            for callback in job.callbacks:
-                callback(progress._replace(member=network.number))
 
     result = training.fit(
         start,
@@ -194,7 +196,7 @@ def _train(
         learning_rate=settings["learning_rate"],
         weight_decay=settings["weight_decay"],
         validation=validation,
-        callbacks=[report],
+        callbacks=[reporter(job, network.number, lock, watch)],
         resume=resume,
         save=save,
         mesh=active_mesh(),
@@ -205,21 +207,56 @@ def _train(
     return Member(result, log_density, network.dropout)
 
 
-def _to_device(rows: Table) -> training.Data:
+def reporter(
+    job: Job, number: int, lock: threading.Lock, watch: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    """Return what calls the callbacks after each epoch of a network, one network at a time."""
+
+    def report(progress: Progress) -> None:
+        watch(progress)
+        with lock:
+            for callback in job.callbacks:
+                callback(progress._replace(member=number))
+
+    return report
+
+
+def to_device(rows: Table) -> training.Data:
     return training.Data(*jax.device_put((rows.x, rows.given, rows.weights)))
 
 
-def _checkpoint(
-    job: Job, file: Path, plan: training.Plan, run: tuple[Any, Any, Any], seed: int
+def checkpoint_file(settings: Mapping[str, Any], number: int) -> Path | None:
+    """Return where a network keeps its progress: the user's file, or one beside it."""
+    path = settings["checkpoint"]
+    return None if path is None else Path(f"{path}.{number}" if number else path)
+
+
+def make_checkpoint(
+    job: Job,
+    file: Path,
+    plan: training.Plan,
+    network: MixtureNetwork,
+    row: Float[Array, " features"],
+    data: str,
+    seed: int,
 ) -> Checkpoint:
-    """Return the checkpoint of a network in a file."""
-    network, train, validation = run
+    """Return the checkpoint of a network.
+
+    Args:
+        job: What the members have in common.
+        file: Where it is.
+        plan: How the network is trained.
+        network: Where it starts from.
+        row: The inputs of a row.
+        data: A hash of the rows.
+        seed: Seed of the network.
+    """
     known = {
         **parameters.plain(job.settings),
         "objective": repr(plan.resolved_objective),
         "optimizer": optimizer_identity(plan, network),
-        "network": _network_identity(job.settings, network, train.x[0]),
-        "data": arrays_identity((train, validation)),
+        "network": _network_identity(job.settings, network, row),
+        "data": data,
         "seed": seed,
     }
     return Checkpoint(file, known)

@@ -60,6 +60,7 @@ TRANSIENT = {
     "network": None,
     "random_state": None,
     "verbose": 0,
+    "warm_start": False,
 }
 
 
@@ -147,6 +148,7 @@ RULES: dict[str, Rule] = {
     "warmup": number(0.0, 1.0, "a number from 0 to 1", 0.0),
     "ema": optional(number(0.0, ALMOST, "a number of at least 0 and below 1", 0.99)),
     "missing": choice(("error", "impute")),
+    "warm_start": flag(),
     "checkpoint": Rule(
         lambda v: v is None or isinstance(v, str | os.PathLike), "None or a path", None
     ),

@@ -184,7 +184,7 @@ def fit_inputs(
     """
     x = x if one_hot is None else one_hot.forward(x)
     missing = np.isnan(x)
-    fill = np.array([_median(column) for column in x.T])
+    fill = np.array([column_median(column) for column in x.T])
     scaling = fit_scaling(np.where(missing, fill, x), weights) if scale else no_scaling(x.shape[1])
     return Inputs(fill, np.flatnonzero(missing.any(axis=0)), scaling, one_hot)
 
@@ -207,13 +207,21 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the training rows and of the held-out rows, both ascending.
 
+    `held_out_count` says how many are held out.
+    """
+    held_out = held_out_count(n_rows, fraction)
+    order = rng.permutation(n_rows)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def held_out_count(n_rows: int, fraction: float) -> int:
+    """Return how many rows a single member holds out.
+
     At least ten rows are held out, or a third if that is fewer, because a mean likelihood over
     fewer rows is too noisy. If fewer than five rows would be held out, none are.
     """
     held_out = max(round(fraction * n_rows), min(10, n_rows // 3))
-    held_out = 0 if held_out < 5 or held_out >= n_rows else held_out
-    order = rng.permutation(n_rows)
-    return np.sort(order[held_out:]), np.sort(order[:held_out])
+    return 0 if held_out < 5 or held_out >= n_rows else held_out
 
 
 def check_numeric(name: str, table: Any, hint: str) -> None:
@@ -242,7 +250,7 @@ def _is_numeric(column: Any) -> bool:
     return not any(word in kind for word in _NOT_NUMBERS)
 
 
-def _median(column: np.ndarray) -> float:
+def column_median(column: np.ndarray) -> float:
     """Return the median of the values that are not missing; 0 if all are missing."""
     known = column[~np.isnan(column)].astype(np.float64)
     if not len(known):
@@ -261,7 +269,7 @@ def _moments(column: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     column = column.astype(np.float64)
     low, high = float(np.min(column)), float(np.max(column))
     if low == high:
-        return low, _beside_rounding(low)
+        return low, beside_rounding(low)
     # Divide by the largest value, so that squares neither overflow nor underflow.
     unit = max(abs(low), abs(high))
     column = column / unit
@@ -271,10 +279,10 @@ def _moments(column: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     # A constant column may have a standard deviation of a few rounding errors of its mean.
     varies = std > 10 * np.finfo(np.float64).eps * abs(mean)
     location = mean * unit
-    return location, std * unit if varies else _beside_rounding(location)
+    return location, std * unit if varies else beside_rounding(location)
 
 
-def _beside_rounding(value: float) -> float:
+def beside_rounding(value: float) -> float:
     """Return 1, or for huge values a number beside which their rounding errors are small."""
     return max(1.0, min(1e3 * float(np.spacing(abs(value))), float(np.finfo(np.float64).max)))
 

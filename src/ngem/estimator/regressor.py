@@ -1,17 +1,21 @@
 """The estimator: a mixture density network behind scikit-learn's interface."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..nn import average
+from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
+from .continued import go_on, go_on_settings, known_units, networks_of, report_drift
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
-from .preprocessing import fit_inputs
-from .targets import fit_targets, make_model, read_inside
+from .preprocessing import Inputs, Table, fit_inputs
+from .stream_fit import ToFit, read_stream, refuse_beside_stream
+from .targets import TargetUnits, fit_targets, make_model, read_inside
 
 
 class MDNRegressor(MemberRegressor):
@@ -88,6 +92,8 @@ class MDNRegressor(MemberRegressor):
             takes targets as exact.
         missing (str): "error", or "impute" to replace NaN in features by the column's median and to
             add an indicator of where that happened. Targets must be complete.
+        warm_start (bool): Go on from the networks of the last fit, with its scaling; see
+            `partial_fit` for single passes.
         callbacks (sequence of callables): Called with a `training.Progress` after each epoch; those
             with a `close` method are closed when the fit ends.
         checkpoint (path or None): File to save progress in and to resume from; needs an integer
@@ -113,7 +119,20 @@ class MDNRegressor(MemberRegressor):
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
         table_: How the columns of a table become numbers; None if they came as an array of numbers.
+        drift_: Of `partial_fit` and a fit with `warm_start`: how the new rows differ from those
+            that fixed the scaling; None for others.
+        stream_info_: Of a fit to a stream: rows, row groups, rows of a window, and the seconds that
+            training waited for rows. None for others.
+        stream_rows_: Of a fit to a stream: the rows that `folds_` and `oof_log_prob_` number, as
+            features and targets. All rows if they fit into memory, else a uniform sample. None for
+            others, and in a loaded estimator.
     """
+
+    # Of the last fit, if it was to a stream.
+    stream_rows_: Table | None = None
+    stream_info_: dict[str, Any] | None = None
+    # Of the last rows that a fitted model went on with.
+    drift_: dict[str, Any] | None = None
 
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
@@ -151,6 +170,7 @@ class MDNRegressor(MemberRegressor):
         guard: Any = True,
         resolution: Any = None,
         missing: Any = "error",
+        warm_start: Any = False,
         callbacks: Any = (),
         checkpoint: Any = None,
         random_state: Any = None,
@@ -188,6 +208,7 @@ class MDNRegressor(MemberRegressor):
         self.guard = guard
         self.resolution = resolution
         self.missing = missing
+        self.warm_start = warm_start
         self.callbacks = callbacks
         self.checkpoint = checkpoint
         self.random_state = random_state
@@ -196,7 +217,7 @@ class MDNRegressor(MemberRegressor):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         eval_set: Any = None,
         *,
@@ -207,9 +228,11 @@ class MDNRegressor(MemberRegressor):
         Args:
             X: Features, (rows, columns): an array of numbers, or a data frame of pandas or polars,
                 which may also hold text, categories, dates, true and false. A text or a category
-                becomes one input for each of its values, a date several numbers.
+                becomes one input for each of its values, a date several numbers. Or rows that need
+                not fit into memory: a `ngem.streams.Stream`, or anything that it takes.
             y: Targets, (rows,) or (rows, columns). One of several columns may be NaN where it was
-                not observed; the likelihood is then that of the others.
+                not observed; the likelihood is then that of the others. Of a stream of files, names
+                of the target columns.
             sample_weight: How much each row counts; a weight of zero is as if the row were not
                 there.
             eval_set: (X, y) for early stopping instead of held-out rows, or (X, y, upper). The
@@ -224,19 +247,64 @@ class MDNRegressor(MemberRegressor):
         """
         settings = self.get_params(deep=False)
         parameters.check(settings)
-        self.__dict__.pop("model_", None)
-        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        units, start = None, None
+        if self.warm_start and hasattr(self, "model_"):
+            units, start = known_units(self), networks_of(self.model_)
+            settings = go_on_settings(self, settings)
+        else:
+            self.__dict__.pop("model_", None)
+        for name in ("drift_", "stream_rows_", "stream_info_"):
+            self.__dict__.pop(name, None)
+        stream = as_stream(X, y)
+        if stream is not None:
+            refuse_beside_stream(sample_weight=sample_weight, eval_set=eval_set, upper=upper)
+            rows = read_stream(self, stream, settings, units)
+            return self._fit_rows(rows._replace(start=start))
+        known = None if units is None else self.n_outputs_
+        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper, n_outputs=known)
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
-        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
-        targets = fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
+        n_rows = count_rows(table, sample_weight)
+        rows = ToFit(settings, target_ndim, n_rows, table, watched, seed, held_out, seen, units)
+        return self._fit_rows(rows._replace(start=start))
+
+    def partial_fit(self, X: Any, y: Any = None, *, n_epochs: int = 1) -> "MDNRegressor":
+        """Go on with the fitted networks: a pass over new rows, with the scaling of the fit.
+
+        The learning rate is constant, a tenth of that of `fit`. No rows are held out, the weights
+        of the guard stay, and its range grows to hold the new rows. `drift_` says how the new rows
+        differ from those of the fit; a `DriftWarning` is given if they differ much. An estimator
+        that is not fitted yet is fitted.
+
+        Args:
+            X: Features, or a stream, as in `fit`.
+            y: Targets, or their names in a stream.
+            n_epochs: Passes over the rows.
+        """
+        if not hasattr(self, "model_"):
+            return self.fit(X, y)
+        go_on(self, X, y, n_epochs)
+        return self
+
+    def _fit_rows(self, given: ToFit) -> "MDNRegressor":
+        """Train the members, add the guard, and become a fitted estimator."""
+        settings, table, watched, held_out = (
+            given.settings,
+            given.table,
+            given.watched,
+            given.held_out,
+        )
+        inputs, targets = given.units or self._fit_units(settings, given.seen)
         rows = standardized(inputs, targets, table)
+        if given.start is not None:
+            report_drift(self, rows)
         other = None if watched is None else standardized(inputs, targets, watched)
-        members = self._train(Job(settings, seed, rows, held_out, other, self._callbacks()))
+        job = Job(settings, given.seed, rows, held_out, other, self._callbacks(), given.start)
+        members = self._train(job, given.train or train_members)
         judged = judge(
             targets.family.base,
             rows,
@@ -246,20 +314,21 @@ class MDNRegressor(MemberRegressor):
             guard=self.guard,
             widest=targets.widest,
         )
-        network = average([member.result.network for member in members], judged.guard)
+        guard = judged.guard if given.widen is None else given.widen(judged.guard)
+        network = average([member.result.network for member in members], guard)
         model = make_model(targets, network, inputs, self.resolution)
-        n_rows = count_rows(table, sample_weight)
-        self._keep_log_densities(n_rows, targets, table, held_out, judged.log_density)
+        self._keep_log_densities(given.n_rows, targets, table, held_out, judged.log_density)
         return self._keep(
             model,
             settings=settings,
             targets=targets,
-            target_ndim=target_ndim,
+            target_ndim=given.target_ndim,
             best=np.array([member.result.best_epoch for member in members]),
             diagnostics={
-                **self._diagnose(model, targets, table, judged, held_out, seen, watched),
+                **self._diagnose(model, targets, table, judged, held_out, given.seen, watched),
                 "dropout": members[0].dropout,
                 "skipped_steps": sum(member.result.skipped for member in members),
+                **given.facts,
             },
             history={
                 "train_nll": histories([member.result.history.train for member in members]),
@@ -268,6 +337,11 @@ class MDNRegressor(MemberRegressor):
                 ),
             },
         )
+
+    def _fit_units(self, settings: dict[str, Any], seen: Table) -> tuple[Inputs, TargetUnits]:
+        """Return how features and targets become what networks read, from rows they see."""
+        inputs = fit_inputs(seen.x, seen.weights, scale=self.scale_inputs, one_hot=self._one_hot())
+        return inputs, fit_targets(parameters.family(settings), seen, scale=self.scale_targets)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file that holds no code.
@@ -310,9 +384,9 @@ class MDNRegressor(MemberRegressor):
     def _callbacks(self) -> list[Any]:
         return [*self.callbacks, *([ProgressBar()] if self.verbose else [])]
 
-    def _train(self, job: Job) -> list[Member]:
+    def _train(self, job: Job, train: Callable[[Job], list[Member]]) -> list[Member]:
         """Train all members; then close the callbacks that can be closed."""
         try:
-            return train_members(job)
+            return train(job)
         finally:
             close(job.callbacks)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,6 +39,7 @@ from .processes import make_team, start_fit
 from .read import batches, read
 from .source import Source
 from .spaces import SPACES
+from .streamed import open_stream, train_on
 from .write import check_output
 
 #: Held-out rows that a model keeps to calibrate intervals.
@@ -64,16 +65,26 @@ def fit(
     code = start_fit(processes, out)
     if code is not None:
         return code
-    team = make_team(processes, split, source.model, settings, out)
+    is_stream = source.memory is not None
+    team = make_team(processes, split, source.model, settings, out, is_stream=is_stream)
     if team is not None and not team.place.is_first:
         output = Output(quiet=True)
         estimator.set_params(verbose=0)
-    with opened(source.path, source.how) as table:
-        schema, rows, facts = source.load(table)
-    output.text(messages.table_text(source.path, {**settings, **facts}))
-    started = time.perf_counter()
-    with contextlib.nullcontext() if team is None else team.at_work():
-        _train_or_explain(estimator, source, schema, rows)
+    working = contextlib.nullcontext() if team is None else team.at_work()
+    if not is_stream:
+        with opened(source.path, source.how) as table:
+            schema, rows, facts = source.load(table)
+        output.text(messages.table_text(source.path, {**settings, **facts}))
+        started = time.perf_counter()
+        with working:
+            _train_or_explain(estimator, source, schema, rows)
+    else:
+        started = time.perf_counter()
+        stream = open_stream(source)
+        output.text(messages.stream_text(source.path, stream))
+        with _explained(source), working:
+            schema, rows, facts = train_on(estimator, source, stream)
+        output.text(messages.table_text(source.path, {**settings, **facts}))
     seconds = time.perf_counter() - started
     if team is not None and not team.place.is_first:
         return 0
@@ -387,8 +398,15 @@ def _train(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> 
 
 def _train_or_explain(estimator: Estimator, source: Source, schema: Schema, rows: Rows) -> None:
     """Fit an estimator to a table; training that diverges is an error with advice."""
-    try:
+    with _explained(source):
         _train(estimator, source, schema, rows)
+
+
+@contextlib.contextmanager
+def _explained(source: Source) -> Iterator[None]:
+    """Turn errors about parameters of the estimator into errors about options."""
+    try:
+        yield
     except FitError as error:
         text = source.kind.in_options(str(error))
         raise TableError(f"{text} Or try a lower --learning-rate.") from error

@@ -124,6 +124,8 @@ _NETWORK = Kind(
         "objective": "objective",
         "learning-rate": "learning_rate",
         "epochs": "max_epochs",
+        "batch-size": "batch_size",
+        "checkpoint": "checkpoint",
     },
     of_table=lambda schema: {"missing": "impute" if schema.missing == "impute" else "error"},
     resolve=parameters.resolve,

@@ -56,6 +56,15 @@ def table_text(path: Path, facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def stream_text(path: Path, stream: Any) -> str:
+    """Return what a stream is, before its first pass."""
+    pieces = stream.source.pieces
+    files = len({piece.file for piece in pieces})
+    rows = sum(piece.rows for piece in pieces)
+    groups = f"{count(len(pieces), 'row group')} of {count(files, 'file')}"
+    return f"Stream:   {path.name}, {count(rows, 'row')} in {groups}; reading once for its columns"
+
+
 def _notes(facts: dict[str, Any]) -> Iterator[str]:
     """Yield what was done about the file and its columns, a sentence each."""
     yield from facts["file_notes"]

@@ -37,6 +37,7 @@ class Source:
         seed: Seed of the sample of rows, of the split and of training.
         model: Kind of the model, which decides how columns become features.
         how: How a text file is written.
+        memory: Bytes that a fit to a stream may take; None reads all rows into memory.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class Source:
     seed: int = 0
     model: str = "network"
     how: How = field(default_factory=How)
+    memory: int | None = None
 
     @property
     def kind(self) -> Kind:
@@ -141,9 +143,10 @@ class Source:
             "validation-fraction": self.validation_fraction,
             **chosen,
             "seed": self.seed,
+            "memory": self.memory,
             **self.how.options(),
         }
-        words = ["ngem", "fit", str(self.path)]
+        words = ["ngem", "fit", str(self.path), *([] if self.memory is None else ["--stream"])]
         for name, value in options.items():
             text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             words += [] if value is None else [f"--{name}", text]

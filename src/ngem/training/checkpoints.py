@@ -15,7 +15,7 @@ import numpy as np
 from .. import _files
 from ..nn import MixtureNetwork
 from .plan import Plan
-from .state import History, State, as_vector, initial_state
+from .state import History, Place, State, as_vector, initial_state
 
 _KIND, _VERSION = "ngem.checkpoint", 1
 
@@ -42,8 +42,14 @@ class Checkpoint:
         self._every = every
         self._written = -float("inf")
 
-    def save(self, state: State, history: History) -> None:
-        """Write the state if it is time to, or if the run is over."""
+    def save(self, state: State, history: History, place: Place | None = None) -> None:
+        """Write the state if it is time to, or if the run is over.
+
+        Args:
+            state: All that the run is.
+            history: Likelihoods of the epochs so far.
+            place: Where a run on a stream is within an epoch.
+        """
         now = time.monotonic()
         if now - self._written < self._every and not bool(state.done):
             return
@@ -51,6 +57,8 @@ class Checkpoint:
         arrays = {f"state/{index:05d}": np.asarray(leaf) for index, leaf in enumerate(leaves)}
         arrays |= {f"history/{name}": getattr(history, name) for name in History._fields}
         header = {"settings": self._settings}
+        if place is not None:
+            arrays["place"] = np.array(place, np.float64)
         _files.write(self._path, arrays, header, kind=_KIND, version=_VERSION)
         self._written = now
 
@@ -60,6 +68,11 @@ class Checkpoint:
         Args:
             like: A state of the same run, for the structure.
         """
+        loaded = self.load_place(like)
+        return None if loaded is None else loaded[:2]
+
+    def load_place(self, like: State) -> tuple[State, History, Place] | None:
+        """Return state, history and the place in a stream, or None if there is no file yet."""
         if not self._path.exists():
             return None
         arrays, header = _files.read(self._path, kind=_KIND, version=_VERSION)
@@ -77,7 +90,12 @@ class Checkpoint:
                 f"values of {', '.join(changed)}; delete the file to start anew."
             )
         state = self._restore(arrays, like)
-        return state, self._restore_history(arrays, int(state.epoch))
+        place = arrays.get("place", np.array(Place(), np.float64))
+        is_place = place.shape == (3,) and np.all(np.isfinite(place)) and place[0] >= 0
+        if not is_place or place[0] % 1:
+            self._refuse("a place in the stream", place)
+        where = Place(int(place[0]), float(place[1]), float(place[2]))
+        return state, self._restore_history(arrays, int(state.epoch)), where
 
     def _restore_history(self, arrays: dict[str, np.ndarray], n_epochs: int) -> History:
         curves = [arrays.get(f"history/{name}") for name in History._fields]
@@ -87,7 +105,7 @@ class Checkpoint:
                 self._refuse(f"a history of {n_epochs} epochs", got)
         return History(*(curve for curve in curves if curve is not None))
 
-    def _refuse(self, expected: str, got: str) -> NoReturn:
+    def _refuse(self, expected: str, got: Any) -> NoReturn:
         raise _files.FileError(
             f"{self._path} must hold {expected}, got {got}; delete the file to start anew."
         )

@@ -89,7 +89,7 @@ def fit(
     check_data("training", data)
     if validation is not None:
         check_data("validation", validation)
-    run = _make_run(network, data, plan, validation, learning_rate, weight_decay, max_epochs)
+    run = make_run(network, data, plan, validation, learning_rate, weight_decay, max_epochs)
     if resume is None:
         resume = initial_state(network, run.plan, key), History(np.zeros(0), np.zeros(0))
     placed = run
@@ -97,12 +97,7 @@ def fit(
         check_agreement(mesh, arrays_identity((run, resume)))
         placed, resume = _spread(run, mesh), (replicated(mesh, resume[0]), resume[1])
     state, history = _run_to_the_end(placed, *resume, max_epochs, callbacks, save)
-    result = _result(run, state if mesh is None else local(state), history)
-    # A short run can end before it has skipped that many steps, but with nothing learned.
-    is_stuck = len(history.train) > 0 and bool(np.isnan(history.train[-1]))
-    if is_stuck or int(state.skipped_in_a_row) >= plan.max_skipped:
-        raise FitError(_diagnose(result, run), result)
-    return result
+    return finish(run, state if mesh is None else local(state), history)
 
 
 def compiled(network: MixtureNetwork, data: Data, plan: Plan) -> Any:
@@ -110,7 +105,7 @@ def compiled(network: MixtureNetwork, data: Data, plan: Plan) -> Any:
 
     Example: `compiled(network, data, plan).cost_analysis()["flops"]`, of one step.
     """
-    run = _make_run(network, data, plan, None, None, None, 1)
+    run = make_run(network, data, plan, None, None, None, 1)
     state = initial_state(network, run.plan, jax.random.key(0))
     program: Any = _run_epochs
     return program.lower((run, jnp.ones((), jnp.int32)), state).compile().compiled
@@ -163,7 +158,7 @@ def fit_many(
     return side_by_side([partial(one, args) for args in zip(*each, strict=True)], threads)
 
 
-def _make_run(
+def make_run(
     network: MixtureNetwork,
     data: Data,
     plan: Plan,
@@ -218,7 +213,7 @@ def _run_to_the_end(
             # JAX stops waiting at once, but an interpreter that ends under its program crashes.
             jax.block_until_ready(logs)
             raise
-        _report(callbacks, history, state, max_epochs, reported, started)
+        report(callbacks, history, state, max_epochs, reported, started)
         if save is not None and jax.process_index() == 0:
             save(state if run.mesh is None else local(state), history)
         pace = (time.perf_counter() - before) / max(1, int(limit))
@@ -257,15 +252,20 @@ def _epoch(run: Run, state: State) -> tuple[State, Float[Array, ""], Float[Array
         partial(take_step, run, batches), state, jnp.arange(batches.n_batches, dtype=jnp.int32)
     )
     train = jnp.sum(totals) / jnp.sum(masses)  # NaN if every step was skipped
-    state = _undo_overflow(run.plan, before, state)
+    state = undo_overflow(run.plan, before, state)
+    state, held_out = finish_epoch(run, state, train)
+    return state, train, held_out
+
+
+def finish_epoch(run: Run, state: State, train: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
+    """Return the state after an epoch's steps, and the likelihood of validation rows."""
     state, held_out = _validate(run, state, train)
     epoch = state.epoch + 1
     done = (epoch >= run.hyper.max_epochs) | (state.skipped_in_a_row >= run.plan.max_skipped)
     if run.plan.patience is not None and run.validation is not None:
         is_last_phase = True if run.hyper.power is None else state.annealed
         done |= (epoch - 1 - state.best_epoch >= run.plan.patience) & is_last_phase
-    state = _anneal(run, state._replace(epoch=epoch, done=done))
-    return state, train, held_out
+    return _anneal(run, state._replace(epoch=epoch, done=done)), held_out
 
 
 def _anneal(run: Run, state: State) -> State:
@@ -297,7 +297,7 @@ def _anneal(run: Run, state: State) -> State:
     )
 
 
-def _undo_overflow(plan: Plan, before: State, after: State) -> State:
+def undo_overflow(plan: Plan, before: State, after: State) -> State:
     """Return the state of the epoch's start if its updates overflowed although gradients did not.
 
     Overflow is rare with bounded steps such as Adam's, so no copy is kept for them; they fall back
@@ -347,7 +347,7 @@ def _extend(history: History, state: State, logs: Logs) -> History:
     return History(*(np.append(old, np.asarray(log)[:new]) for old, log in parts))
 
 
-def _report(
+def report(
     callbacks: Sequence[Callback],
     history: History,
     state: State,
@@ -368,6 +368,16 @@ def _report(
         )
         for callback in callbacks:
             callback(progress)
+
+
+def finish(run: Run, state: State, history: History) -> FitResult:
+    """Return what a run ends with, or raise if it could not learn."""
+    result = _result(run, state, history)
+    # A short run can end before it has skipped that many steps, but with nothing learned.
+    is_stuck = len(history.train) > 0 and bool(np.isnan(history.train[-1]))
+    if is_stuck or int(state.skipped_in_a_row) >= run.plan.max_skipped:
+        raise FitError(_diagnose(result, run), result)
+    return result
 
 
 def _result(run: Run, state: State, history: History) -> FitResult:

@@ -50,6 +50,20 @@ class History(NamedTuple):
     validation: np.ndarray
 
 
+class Place(NamedTuple):
+    """Where a run is within an epoch, so that a checkpoint can hold it.
+
+    Attributes:
+        window: Windows of the epoch that lie behind.
+        total: Sum of the losses of their rows.
+        mass: Sum of their weights.
+    """
+
+    window: int = 0
+    total: float = 0.0
+    mass: float = 0.0
+
+
 class Progress(NamedTuple):
     """What a callback receives after an epoch."""
 

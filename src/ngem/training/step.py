@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -49,8 +49,24 @@ class Run(NamedTuple):
         return eqx.combine(params, self.static)
 
 
+@runtime_checkable
+class AbstractBatches(Protocol):
+    """The batches of an epoch, or of a part of it.
+
+    Attributes:
+        n_batches: Batches per epoch.
+    """
+
+    @property
+    def n_batches(self) -> Any: ...
+
+    def take(self, data: Data, number: Int[Array, ""]) -> Data:
+        """Return a batch."""
+        ...
+
+
 def take_step(
-    run: Run, batches: Batches, state: State, number: Int[Array, ""]
+    run: Run, batches: AbstractBatches, state: State, number: Int[Array, ""]
 ) -> tuple[State, tuple[Float[Array, ""], Float[Array, ""]]]:
     """Return the state after one batch, and the batch's summed loss and summed weights.
 
@@ -66,6 +82,7 @@ def take_step(
     if run.mesh is None:
         value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
     else:
+        assert isinstance(batches, Batches), "a stream trains on one device"
         value, grads = _gradient_on_mesh(run, run.mesh, batches, step, number, state.params)
     grads, is_sound = _clip(run.plan, as_vector(run.plan, grads)[0])
     is_sound &= jnp.isfinite(value)

@@ -1,0 +1,142 @@
+"""The order of rows in an epoch: row groups in random order, several at a time, then a window."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .source import AbstractSource, Piece
+
+
+class Block(NamedTuple):
+    """Rows that were read together.
+
+    Attributes:
+        piece: The piece that holds them.
+        start: Number of the first of them within the piece.
+        table: The rows, an Arrow table.
+    """
+
+    piece: Piece
+    start: int
+    table: Any
+
+
+def in_order(source: AbstractSource, columns: Sequence[str]) -> Iterator[Block]:
+    """Yield all rows, piece by piece."""
+    for piece in source.pieces:
+        yield from _read(source, piece, columns)
+
+
+def blocks(
+    source: AbstractSource,
+    columns: Sequence[str],
+    rng: np.random.Generator,
+    lanes: int,
+) -> Iterator[Block]:
+    """Yield all rows once, in an order that only `rng` decides.
+
+    Pieces come in random order. Several are open at a time, and the next block is that of a random
+    one of them. So a window of rows holds parts of many row groups, even if one of them alone
+    would fill it.
+
+    Args:
+        source: The pieces.
+        columns: Columns to read.
+        rng: Randomness.
+        lanes: Pieces that are open at a time.
+    """
+    waiting = [source.pieces[index] for index in rng.permutation(len(source.pieces))]
+    opened = [_read(source, piece, columns) for piece in waiting[:lanes]]
+    waiting = waiting[lanes:]
+    # Each place has a speed of its own, so that pieces of one size do not end at the same time.
+    speeds = rng.uniform(0.5, 1.5, len(opened))
+    try:
+        while opened:
+            place = int(np.searchsorted(np.cumsum(speeds), rng.uniform(0, speeds.sum()), "right"))
+            place = min(place, len(opened) - 1)
+            block = next(opened[place], None)
+            if block is not None:
+                yield block
+            elif waiting:
+                opened[place] = _read(source, waiting.pop(0), columns)
+            else:
+                opened.pop(place)
+                speeds = np.delete(speeds, place)
+    finally:
+        for reader in opened:
+            reader.close()
+
+
+def _read(source: AbstractSource, piece: Piece, columns: Sequence[str]) -> Any:
+    start = 0
+    for table in source.read(piece, columns):
+        yield Block(piece, start, table)
+        start += table.num_rows
+
+
+class Prefetched:
+    """Reads ahead in a thread: the next item is prepared while the last one is used.
+
+    Only one item waits, and none is begun before it is taken, because items are large.
+
+    Args:
+        items: What to read. It runs in the thread.
+
+    Attributes:
+        waited: Seconds that the user of the items has waited for them.
+    """
+
+    def __init__(self, items: Iterator[Any]):
+        self._items = items
+        self._queue: queue.Queue = queue.Queue(1)
+        self._taken = threading.Semaphore(1)
+        self._stopped = threading.Event()
+        self.waited = 0.0
+        self._thread = threading.Thread(target=self._run, daemon=True, name="ngem stream")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while self._may_begin():
+                item = next(self._items, None)
+                self._queue.put((item, None))
+                if item is None:
+                    return
+                del item  # or it would stay until the next one is read
+        except BaseException as error:  # passed on to who reads
+            self._queue.put((None, error))
+        finally:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+
+    def _may_begin(self) -> bool:
+        """Wait until the last item was taken; return whether another one is wanted."""
+        self._taken.acquire()
+        return not self._stopped.is_set()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            began = time.perf_counter()
+            item, error = self._queue.get()
+            self._taken.release()
+            self.waited += time.perf_counter() - began
+            if error is not None:
+                raise error
+            if item is None:
+                return
+            yield item
+            del item
+
+    def __enter__(self) -> "Prefetched":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the thread; it closes what it reads."""
+        self._stopped.set()
+        self._taken.release()
+        self._thread.join()
