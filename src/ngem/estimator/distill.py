@@ -11,7 +11,7 @@ from .density_regressor import DensityRegressor, to_key
 from .encoding import Encoded
 from .regressor import MDNRegressor
 
-#: A column with at most this many values is taken as steps: no value between two of them is made up.
+#: In a column of at most this many values no others are made up between two of them.
 _FEW_VALUES = 20
 
 #: Rows among which the nearest ones are looked for, at most.
