@@ -198,6 +198,19 @@ class MemberRegressor(DensityRegressor):
         surprising = judged.surprise > 0.5 if len(rows) else np.zeros(0, bool)
         return np.unique(rows[surprising]).tolist()
 
+    def distill(self, X: Any, **settings: Any) -> Any:
+        """Return one network, an `MDNRegressor`, that has learned what this model predicts.
+
+        It is quicker and smaller, and can be exported. See `ngem.estimator.distill.distill`.
+
+        Args:
+            X: Features like those of the fit; no targets are needed.
+            settings: `n_rows` to learn from, `random_state`, and parameters of `MDNRegressor`.
+        """
+        from .distill import distill  # it needs the networks' estimator, a subclass of this one
+
+        return distill(self, X, **settings)
+
     def _keep_log_densities(
         self,
         n_rows: int,

@@ -318,6 +318,27 @@ class AbstractFamily(abc.ABC):
             "does not have; use covariance='diag'."
         )
 
+    # Fewer components.
+
+    def merge(self, params: Params, weights: Float[Array, " comp"]) -> Params:
+        """Return the component that is closest to several ones, which are the first axis.
+
+        Closest is the smallest sum of weight_k KL(component_k, merged), the `divergence`. The
+        weights sum to one.
+        """
+        raise NotImplementedError(self._no_merging)
+
+    def divergence(self, params: Params, other: Params) -> Float[Array, ""]:
+        """Return KL(params, other), the nats lost by taking another component for this one."""
+        raise NotImplementedError(self._no_merging)
+
+    @property
+    def _no_merging(self) -> str:
+        return (
+            f"components can be merged if their family is Gaussian with covariance 'diag', got "
+            f"{type(self).__name__}; use the mixture as it is, or distill the model."
+        )
+
     # Scales.
 
     @abc.abstractmethod

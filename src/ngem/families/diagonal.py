@@ -84,6 +84,17 @@ class AbstractDiagonalGaussian(AbstractLocationScale):
     def unit_sample(self, key: PRNGKeyArray, like: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return jax.random.normal(key, like.shape, like.dtype)
 
+    def merge(self, params: LocationScale, weights: Float[Array, " comp"]) -> LocationScale:
+        """Return the Gaussian with the mean and the variances of all together."""
+        mean = weights @ params.mean
+        squares = params.scale**2 + (params.mean - mean[None]) ** 2
+        return LocationScale(mean, jnp.sqrt(weights @ squares))
+
+    def divergence(self, params: LocationScale, other: LocationScale) -> Float[Array, ""]:
+        ratio = params.scale / other.scale
+        offset = (params.mean - other.mean) / other.scale
+        return jnp.sum(0.5 * (ratio**2 + offset**2 - 1) - jnp.log(ratio))
+
     def mean_distance(self, params: LocationScale, y: Float[Array, ""]) -> Float[Array, ""]:
         return gaussian_mean_distance(y - params.mean[0], params.scale[0])
 

@@ -70,6 +70,12 @@ class AbstractTransformed(AbstractFamily):
     def raw_fisher_diagonal(self, params: Params) -> Float[Array, "raw *rows"]:
         return self.base.raw_fisher_diagonal(params)
 
+    def merge(self, params: Params, weights: Float[Array, " comp"]) -> Params:
+        return self.base.merge(params, weights)
+
+    def divergence(self, params: Params, other: Params) -> Float[Array, ""]:
+        return self.base.divergence(params, other)
+
     def log_prob(self, params: Params, y: Float[Array, "dim *rows"]) -> Float[Array, "*rows"]:
         low, high = self.link.ends
         inside = (y > low) & (y < high)

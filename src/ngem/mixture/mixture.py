@@ -22,6 +22,7 @@ from ..families import (
 )
 from . import checks, univariate
 from .blocks import over_blocks, padded
+from .reduction import reduce_row
 from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
 
 # Where a component can bend the mixture's density, in units of its standard deviation. The points
@@ -262,6 +263,42 @@ class Mixture(eqx.Module):
         one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
         components = map_rows(one, self.batch_shape)(self.components, y)
         return Mixture(known._log_joint(y)[1], components, self.family)
+
+    def reduce(self, n_components: Any) -> tuple["Mixture", Float[Array, "*batch"]]:
+        """Return mixtures of fewer Gaussians, and at most how many nats each row loses.
+
+        The second result is a bound on KL(self, reduced), the mean log density that is lost where
+        targets come from this mixture. Means and variances stay as they are.
+
+        Args:
+            n_components: How many components are left; those of least cost merge.
+
+        >>> means = jnp.array([[0.0], [0.0], [9.0]])
+        >>> mixture = gaussian_mixture(jnp.zeros(3), means, jnp.ones((3, 1)))
+        >>> reduced, bound = mixture.reduce(2)
+        >>> reduced.n_components, float(bound)
+        (2, 0.0)
+        """
+        if isinstance(n_components, bool) or not isinstance(n_components, int) or n_components < 1:
+            raise ValueError(
+                f"n_components must be a whole number from 1 on, got {n_components!r}; try 10."
+            )
+        if n_components >= self.n_components:
+            return self, jnp.zeros(self.batch_shape, self.logits.dtype)
+        rows, program = self._by_row((self,)), partial(Mixture._reduce, n_components=n_components)
+        if all(map(checks.is_concrete, jax.tree.leaves(rows))):
+            parts = _in_blocks(program, jax.tree.map(np.asarray, rows), (), _GRID_BLOCK)
+        else:
+            parts = program(*rows)
+        weights, components, bound = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf).reshape(*self.batch_shape, *leaf.shape[1:]), parts
+        )
+        return Mixture(jnp.log(weights), components, self.family), bound
+
+    @eqx.filter_jit
+    def _reduce(self, n_components: int) -> tuple[Array, Params, Array]:
+        one = partial(reduce_row, self.family, n_components)
+        return jax.vmap(one)(self.weights, self.components)
 
     def cdf(self, y: Any) -> Float[Array, "*rows"]:
         """Return P(Y <= y) of a one-dimensional mixture."""

@@ -1,0 +1,96 @@
+"""One network that predicts what a larger model predicts, small enough to serve and to export."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
+
+from .density_regressor import DensityRegressor, to_key
+from .encoding import Encoded
+from .regressor import MDNRegressor
+
+#: In a column of at most this many values no others are made up between two of them.
+_FEW_VALUES = 20
+
+#: Rows among which the nearest ones are looked for, at most.
+_MOST_ROWS = 20_000
+
+_NEIGHBORS = 5
+
+#: What a network needs to follow the average of many; the rows that it learns from never run out.
+DEFAULTS: dict[str, Any] = {
+    "n_components": 15,
+    "n_members": 1,
+    "hidden_sizes": (256, 256),
+    "dropout": 0.0,
+    "guard": False,
+}
+
+
+def distill(
+    teacher: DensityRegressor,
+    X: Any,
+    *,
+    n_rows: int = 100_000,
+    random_state: Any = None,
+    **settings: Any,
+) -> MDNRegressor:
+    """Return one network that has learned the densities of a fitted model.
+
+    The network learns from as many rows as asked for. Their features are those of X and points
+    between neighbors among them, and their targets are draws from the teacher's densities, so no
+    new labels are needed.
+
+    Args:
+        teacher: A fitted estimator: a stack, networks or trees.
+        X: Features like those it was fitted to; the more rows, the better.
+        n_rows: Rows to learn from.
+        random_state: Seed of rows, draws and of the network.
+        settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`.
+
+    >>> from ngem import DensityStack
+    >>> from ngem.estimator import distill
+    >>> def small(stack: DensityStack, X):
+    ...     return distill(stack, X, random_state=0)
+    """
+    x = teacher._read_features(X)
+    rng = check_random_state(random_state)
+    rows = between_neighbors(x, n_rows, np.random.default_rng(rng.randint(2**31 - 1)))
+    draws = teacher.model_.sample(rows, 1, to_key(rng.randint(2**31 - 1)))[:, 0]
+    features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
+    seed = int(rng.randint(2**31 - 1))
+    gaps = {"missing": "impute"} if np.isnan(rows).any() else {}
+    student = MDNRegressor(**{**DEFAULTS, **gaps, "random_state": seed, **settings})
+    return student.fit(features, draws[:, 0] if teacher.target_ndim_ == 1 else draws)
+
+
+def between_neighbors(
+    x: Float[np.ndarray, "batch column"], n_rows: int, rng: np.random.Generator
+) -> Float[np.ndarray, "more column"]:
+    """Return rows that are like those of x: each lies between one of them and a neighbor.
+
+    A column of few values, and a category, has the value of either end, and so has a gap.
+    """
+    some = x if len(x) <= _MOST_ROWS else x[rng.choice(len(x), _MOST_ROWS, replace=False)]
+    neighbors = _nearest(some)
+    ends = rng.integers(len(some), size=n_rows)
+    others = neighbors[ends, rng.integers(neighbors.shape[1], size=n_rows)]
+    a, b = some[ends], some[others]
+    part = rng.uniform(size=(n_rows, 1))
+    near = np.where(part < 0.5, a, b)
+    return np.where(_has_steps(some) | np.isnan(a) | np.isnan(b), near, a + part * (b - a))
+
+
+def _nearest(x: Float[np.ndarray, "batch column"]) -> Int[np.ndarray, "batch near"]:
+    """Return each row's nearest rows, itself among them, in units of standard deviations."""
+    center, scale = np.nanmean(x, axis=0), np.nanstd(x, axis=0)
+    standard = np.nan_to_num((x - center) / np.where(scale > 0, scale, 1))
+    count = min(_NEIGHBORS + 1, len(x))
+    found = NearestNeighbors(n_neighbors=count).fit(standard)
+    return found.kneighbors(standard, return_distance=False)
+
+
+def _has_steps(x: Float[np.ndarray, "batch column"]) -> Bool[np.ndarray, " column"]:
+    return np.array([len(np.unique(column[~np.isnan(column)])) <= _FEW_VALUES for column in x.T])
