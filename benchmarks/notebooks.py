@@ -69,7 +69,9 @@ def _picture(number: int) -> dict[str, Any]:
 def main() -> None:
     """Run the notebooks that are named, or all."""
     mpl.use("agg")
-    for path in [Path(name).resolve() for name in sys.argv[1:]] or sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or sorted(
+        NOTEBOOKS.glob("*.ipynb")
+    ):
         notebook, before = json.loads(path.read_text(encoding="utf-8")), Path.cwd()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)  # cells write files

@@ -27,6 +27,9 @@ BLOCK = re.compile(
     r'^```python\n(?P<code>.*?)^```\n(?P<output>\n```text title="Output"\n.*?^```\n)?', re.S | re.M
 )
 
+#: Pages whose blocks stand alone: those that print nothing are not run.
+ALONE = ("README.md", "docs/families.md")
+
 #: Pages whose blocks print something.
 PAGES = (
     "README.md",
@@ -57,11 +60,13 @@ def names_of(page: str) -> dict[str, Any]:
     return {"x": x, "y": y, "np": np, **{one.__name__: one for one in shared}}
 
 
-def with_outputs(text: str, names: dict[str, Any]) -> str:
+def with_outputs(text: str, names: dict[str, Any], *, alone: bool = False) -> str:
     """Return the text of a page with what its blocks print below each of them."""
 
     def run(found: re.Match[str]) -> str:
         printed = io.StringIO()
+        if alone and "print(" not in found["code"]:
+            return found[0]
         with contextlib.redirect_stdout(printed):
             exec(compile(found["code"], "page", "exec"), names)
         block = f"```python\n{found['code']}```\n"
@@ -82,7 +87,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)  # blocks write files
             try:
-                text = with_outputs(path.read_text(encoding="utf-8"), names_of(page))
+                text = path.read_text(encoding="utf-8")
+                text = with_outputs(text, names_of(page), alone=page in ALONE)
             finally:
                 os.chdir(before)
         path.write_text(text, encoding="utf-8")

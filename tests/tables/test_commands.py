@@ -540,7 +540,7 @@ def test_a_report_says_which_of_its_rows_are_those_of_the_fit(here, tmp_path, mo
     whole = result_of("evaluate", here / "model.ngem", tmp_path / "both.csv")
     assert whole["rows_of_the_fit"] == 0.5
     text = succeed("evaluate", here / "model.ngem", tmp_path / "both.csv")
-    assert "About 50% of these rows equal rows that the model was fitted to." in text.output
+    assert "About 50% of these rows are equal to rows that the model was fitted to." in text.output
 
 
 def test_models_without_a_table_or_of_another_version_are_refused(here, tmp_path):

@@ -159,8 +159,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: Features.
             coverage: Probability of the region.
-            kind: "hdr", the smallest region, a union of intervals; or
-                "equal-tailed", one interval with the same probability on either side.
+            kind: "hdr", the smallest region, a union of intervals, whose first call waits some
+                seconds for the compiler; or "equal-tailed", one interval with the same probability
+                on either side, at the cost of two quantiles.
 
         Returns:
             Lower and upper ends in ascending order, NaN where there are no more: (rows, pieces,

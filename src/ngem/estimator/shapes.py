@@ -75,7 +75,7 @@ def _shape(name: str, values: Any, expected: str) -> tuple[int, ...]:
     if hasattr(values, "shape"):
         return tuple(values.shape)
     try:
-        return np.shape(values)
+        return np.asarray(values).shape
     except ValueError:  # lists of different lengths
         raise ValueError(
             f"{name} must be {expected}, got rows of different lengths; give each row the same "

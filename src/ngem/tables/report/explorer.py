@@ -22,7 +22,7 @@ CELLS = 80
 #: Rows at most, columns with a slider at most, and probabilities of all targets at most.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_NUMBERS = 600, 60, 200_000
 
-#: Columns whose sliders are set at first; the others may have any value.
+#: Columns whose sliders are set at first, those with few gaps; the others may have any value.
 _SET = 2
 
 
@@ -46,8 +46,9 @@ def explorer(
     by_name = {column.name: column for column in schema.features}
     listed = [_column(x, schema, by_name[name]) for name in importance]
     columns = [column for column in listed if column is not None]
-    for number, column in enumerate(columns):
-        column["set"] = number < _SET
+    mostly_known = [one["name"] for one in columns if one["values"].count(None) <= len(x) / 5]
+    for column in columns:
+        column["set"] = column["name"] in mostly_known[:_SET]
     return {
         "rows": rows.numbers[some].tolist(),
         "columns": columns[:_MOST_COLUMNS],
