@@ -127,3 +127,27 @@ def test_the_closed_form_saves_memory_traffic_in_pytorch(shape, most, monkeypatc
         for name in ("plain nll", "ngem")
     )
     assert ngem < most * plain
+
+
+def test_the_page_of_scale_quotes_the_committed_figures():
+    module = benchmark("processes")
+    committed = json.loads((ROOT / "docs/results/processes.json").read_text())
+    page = (ROOT / "docs/scale.md").read_text()
+    assert committed["model"] == module.model_table()
+    for name, row in committed["model"]["at 80% busy"].items():
+        hosts, size = re.findall(r"\d\S*", name)
+        seconds, each, all_rows = row.values()
+        cells = f"{hosts} | {float(size):,.0f} | {seconds:g} | {each:,.0f} | {all_rows:,.0f}"
+        assert f"| {cells} |" in page
+    for group, shapes in committed["groups"].items():
+        for shape, found in shapes.items():
+            ratios = f"{found['alone / mesh']:.2f} | {found['alone / (part + sum)']:.2f}"
+            assert f"| {group} | {shape} | {ratios} |" in page
+            assert found["sums of a step"] == 1
+            assert (
+                6
+                < found["flops of a step"]
+                / found["parameters"]
+                / int(shape.split()[-1].replace(",", ""))
+                < 6.6
+            )

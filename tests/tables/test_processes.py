@@ -9,9 +9,13 @@ import time
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import ngem
+from ngem._console import Output
+from ngem.cli import app
 from ngem.distributed import Place
+from ngem.tables import commands
 from ngem.tables.opening import TableError
 from ngem.tables.processes import count_processes, make_team, work_directory
 
@@ -39,6 +43,19 @@ def test_what_is_divided(tmp_path, monkeypatch):
 def test_numbers_of_processes(text):
     with pytest.raises(TableError, match="--processes must be a number of at least 1"):
         count_processes(text)
+
+
+def test_processes_cannot_share_standard_input(tmp_path):
+    words = ["fit", "-", "--target", "y", "--processes", "2", "--out", str(tmp_path / "m.ngem")]
+    result = CliRunner().invoke(app, words, input="a,y\n1,2\n")
+    assert result.exit_code == 1
+    assert "DATA must be a file with --processes" in result.output
+
+
+def test_one_file_needs_no_processes_to_predict(tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "_load_model", lambda *_: (None, None))
+    with pytest.raises(TableError, match="must come with a directory or a pattern of files"):
+        commands.predict(tmp_path, tmp_path / "a.csv", processes="2", output=Output())
 
 
 @pytest.fixture

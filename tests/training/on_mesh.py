@@ -47,7 +47,7 @@ count, size, epochs = CASES[case]
 data, watched = make_data(case, count), make_data(case, 101)
 start = mixture_mlp(2, 1, key=jax.random.key(0), n_components=3, hidden_sizes=(16,))
 start = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, start)
-plan = training.Plan(batch_size=size, ema=0.99, patience=50)
+plan = training.Plan(batch_size=size, ema=0.99, patience=None if case == "endless" else 50)
 settings = {"key": jax.random.key(1), "max_epochs": epochs, "validation": watched}
 if case == "endless":
     settings["callbacks"] = [lambda progress: progress.epoch > 1 or print("began", flush=True)]

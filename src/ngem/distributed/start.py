@@ -71,6 +71,7 @@ def initialize(place: Place | None = None, *, heartbeat: int = _HEARTBEAT) -> Pl
         heartbeat: Seconds without a sign of life after which a process counts as dead.
     """
     import jax
+    from jax.experimental import multihost_utils
 
     place = find_place() if place is None else place
     if place.n_processes > 1:
@@ -81,4 +82,7 @@ def initialize(place: Place | None = None, *, heartbeat: int = _HEARTBEAT) -> Pl
             heartbeat_timeout_seconds=heartbeat,
             shutdown_timeout_seconds=_WAIT,
         )
+        # Gloo connects the processes at their first message, and gives up if one of them is half a
+        # minute late. Here all are at the same place; later one may still read its rows.
+        multihost_utils.sync_global_devices("ngem")
     return place

@@ -62,6 +62,11 @@ def fit(
     """
     out = _model_path(out, source.path, force=force)
     estimator = _new_estimator(source, settings, output)
+    if processes is not None and str(source.path) == STDIN:
+        raise TableError(
+            "DATA must be a file with --processes, because each process reads it, got standard "
+            "input; save it to a file first."
+        )
     code = start_fit(processes, out)
     if code is not None:
         return code
