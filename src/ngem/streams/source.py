@@ -99,7 +99,8 @@ class ParquetSource(AbstractSource):
         self.names = list(self._kinds)
         if not self.pieces:
             raise StreamError(
-                f"the stream must hold rows, got {len(fragments)} files without any; check the path"
+                f"the stream must hold rows, got {len(fragments)} files without any; check the "
+                "path."
             )
 
     def _groups(self, path: str, name: str, partition: Mapping[str, Any]) -> Iterator[Piece]:
@@ -134,11 +135,6 @@ class ParquetSource(AbstractSource):
                 raise StreamError(
                     f"column {name!r} must hold the same in all files: {self._differing[name]}; "
                     "convert one of the files, or leave the column out."
-                )
-            if not self._kinds[name]:
-                raise StreamError(
-                    f"column {name!r} must hold numbers, texts, dates, true or false, got a type "
-                    "that is none of these; convert it, or leave the column out."
                 )
         return {name: self._kinds[name] for name in columns}
 

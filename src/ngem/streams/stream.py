@@ -91,7 +91,7 @@ class Stream:
         ):
             self._check_names(what, names)
         self.kinds = self.source.kinds([*self.features, *self.targets])
-        self._check_targets()
+        self._check_kinds()
 
     def _check_names(self, what: str, names: Sequence[str]) -> None:
         missing = [name for name in names if name not in self.source.names]
@@ -101,11 +101,18 @@ class Stream:
                 f"columns are {', '.join(self.source.names[:20])}."
             )
 
-    def _check_targets(self) -> None:
+    def _check_kinds(self) -> None:
+        for name in self.features:
+            if not self.kinds[name]:
+                raise StreamError(
+                    f"column {name!r} must hold numbers, texts, dates, true or false, got a type "
+                    "that is none of these; convert it, or leave the column out."
+                )
         for name in self.targets:
             if self.kinds[name] not in ("number", "boolean"):
+                got = f"{self.kinds[name]}s" if self.kinds[name] else "another type"
                 raise StreamError(
-                    f"target {name!r} must hold numbers, got {self.kinds[name]}s; convert it first."
+                    f"target {name!r} must hold numbers, got {got}; convert it first."
                 )
 
     @property
@@ -151,8 +158,15 @@ def as_stream(X: Any, y: Any) -> Stream | None:
     if is_listed and all(isinstance(part, str | os.PathLike) for part in X):
         return Stream(X, _read_target(y))
     is_pairs = is_listed and all(isinstance(part, tuple) and len(part) == 2 for part in X)
-    yields = callable(X) or (hasattr(X, "__iter__") and not hasattr(X, "__len__"))
-    return Stream(X) if y is None and (is_pairs or yields) else None
+    return Stream(X) if y is None and (is_pairs or callable(X) or _yields(X)) else None
+
+
+def _yields(value: Any) -> bool:
+    """Return whether something yields batches, and is no table itself."""
+    is_table = any(hasattr(value, name) for name in ("shape", "columns", "__array__"))
+    return (
+        hasattr(value, "__iter__") and not is_table and not isinstance(value, list | tuple | dict)
+    )
 
 
 def _read_target(y: Any) -> Any:
@@ -224,7 +238,9 @@ def _from_files(paths: Sequence[str]) -> AbstractSource:
 def _expand(path: str) -> list[str]:
     if any(mark in path for mark in "*?["):
         base = _base(path)
-        found = sorted(map(str, Path(base).glob(os.path.relpath(path, base))))
+        matches = sorted(Path(base).glob(os.path.relpath(path, base)))
+        files = [sorted(one.rglob("*.parquet")) if one.is_dir() else [one] for one in matches]
+        found = [str(file) for some in files for file in some]
     else:
         found = [path] if os.path.exists(path) else []
     if not found:
@@ -235,11 +251,8 @@ def _expand(path: str) -> list[str]:
 def _base(path: str) -> str:
     """Return the directory before the first part of a path that is a pattern."""
     parts = Path(path).parts
-    fixed = [part for part, *_ in zip(parts, strict=False)]
-    for index, part in enumerate(fixed):
-        if any(mark in part for mark in "*?["):
-            return str(Path(*fixed[:index])) if index else "."
-    return str(Path(path).parent)
+    patterns = [index for index, part in enumerate(parts) if any(mark in part for mark in "*?[")]
+    return str(Path(*parts[: patterns[0]])) if patterns else str(Path(path).parent)
 
 
 def _from_dataset(dataset: Any) -> AbstractSource:
