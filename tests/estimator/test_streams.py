@@ -102,6 +102,7 @@ def _model(promotes, tmp_path_factory):
         return MDNRegressor(**TINY).fit(Stream(path, "y", window=SMALL))
 
 
+@pytest.mark.slow
 def test_a_stream_beyond_the_window_predicts_and_knows_what_it_held_out(model, tmp_path):
     assert model.stream_info_["window_rows"] == 256
     assert not model.stream_info_["in_memory"]
@@ -181,6 +182,7 @@ def test_a_fit_that_stops_within_an_epoch_goes_on_to_the_same_bits(
     np.testing.assert_array_equal(resumed.history_["train_nll"], model.history_["train_nll"])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_stream_is_refused(path, tmp_path):
     settings = {**TINY, "max_epochs": 1, "checkpoint": tmp_path / "run"}
     MDNRegressor(**settings).fit(Stream(path, "y", window=SMALL))
@@ -189,6 +191,7 @@ def test_a_checkpoint_of_another_stream_is_refused(path, tmp_path):
         MDNRegressor(**settings).fit(Stream(path, "y", window=SMALL))
 
 
+@pytest.mark.slow
 def test_a_file_that_vanishes_ends_a_fit_that_goes_on_when_it_is_back(tmp_path):
     folder, away = tmp_path / "rows", tmp_path / "away"
     folder.mkdir()
