@@ -30,14 +30,8 @@ _FEATURES = 10
 #: Rows of a row group, half of Arrow's own default, and rows that are made at a time.
 _GROUP = 2**19
 
-#: Ways to read the sorted data: the window as a fraction of its rows, and the row groups that are
-#: open at a time, of 29: as many as 30 million rows have in groups of Arrow's own size, of which
-#: the default opens 14.
-_WAYS = {
-    "14 of 29 row groups at a time, the default": (0.05, 14),
-    "one row group at a time": (0.05, 1),
-}
-_GROUPS = 29
+#: Windows of the sorted data as fractions of its rows; of 30 million rows the default is a tenth.
+_WINDOWS = {"a tenth": 0.1, "a hundredth": 0.01}
 
 _TEST_ROWS, _PASSES = 20_000, 3
 
@@ -186,17 +180,14 @@ def measure_against_memory(here: Path, rows: int, settings: dict) -> dict:
 def measure_order(here: Path, rows: int, seeds: int, settings: dict) -> dict:
     """Return the likelihood of test rows after fits to sorted rows, in memory and as streams."""
     path, test = here / "sorted.parquet", here / "test.parquet"
-    write_rows(path, rows, -(-rows // _GROUPS), by_target=True)
+    write_rows(path, rows, by_target=True)
     pq.write_table(make_rows(np.random.default_rng(1), _TEST_ROWS), test)
-    group_bytes = pq.ParquetFile(path).metadata.row_group(0).total_byte_size
     settings = {"batch_size": _SMALL_BATCH, **settings}
     common: dict = {"epochs": _PASSES, "settings": settings, "test": str(test)}
     ways: dict = {"memory": ("memory", {})}
-    for name, (part, lanes) in _WAYS.items():
-        # Three eighths of the memory are for open row groups.
-        memory = max(2**24, lanes * group_bytes * 8 // 3 + 8)
+    for name, part in _WINDOWS.items():
         window = int(part * rows * (_FEATURES + 1) * 4)
-        ways[f"stream, {name}"] = ("stream", {"window": window, "memory": memory})
+        ways[f"stream, window of {name}"] = ("stream", {"window": window})
     jobs = [
         make_job(kind, path, rows, seed=seed, stream=stream, **common)
         for kind, stream in ways.values()
@@ -210,7 +201,6 @@ def measure_order(here: Path, rows: int, seeds: int, settings: dict) -> dict:
             "test_nll": [one["test_nll"] for one in runs],
             "loss_to_memory": float(np.mean([one["test_nll"] for one in runs]) - reference),
             "window_rows": runs[0].get("window_rows"),
-            "open_row_groups": runs[0].get("open_row_groups"),
         }
         for name, runs in found.items()
     }

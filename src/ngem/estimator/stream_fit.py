@@ -193,7 +193,6 @@ def _info(found: Survey, encoder: Encoder | None) -> dict[str, Any]:
         "rows": found.n_rows,
         "in_memory": encoder is None,
         "row_groups": len(found.stream.source.pieces),
-        "open_row_groups": found.stream.lanes,
         "window_rows": found.n_rows,
         "wait_seconds": 0.0,
     }
@@ -327,7 +326,7 @@ def _train(
     plan, key = parameters.plan(settings, feed.n_rows), jax.random.key(seed)
     resume = save = None
     if settings["checkpoint"] is not None:
-        data = f"{found.identity} {feed.window_rows} {encoder.stream.lanes}"
+        data = f"{found.identity} {feed.window_rows}"
         row = jnp.asarray(job.rows.x[0])
         checkpoint = make_checkpoint(job, number, plan, start, row, data, seed)
         resume = checkpoint.load_place(training.initial_state(start, plan, key))

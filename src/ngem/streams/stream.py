@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .hashing import hash_rows
+from .reading import Block, in_order
 from .source import (
     AbstractSource,
     ParquetSource,
@@ -18,17 +19,13 @@ from .source import (
     from_scan,
     target_name,
 )
-from .windows import Block, blocks, in_order
 
 #: Memory that a fit may take by default, beyond what importing takes.
 MEMORY = 2**30
 
-#: Parts of the memory: of a window, which is there up to three times (one is filled, one is used,
-#: and JAX may copy that), and of open row groups. The rest is for XLA's compiler and a sample.
-_WINDOW_PART, _LANES_PART = 1 / 16, 3 / 8
-
-#: Pieces that are open at a time, at most: each is an open file.
-_MOST_LANES = 64
+#: The part of the memory that a window takes. There are up to three of them: one is read, one is
+#: used, and JAX may copy that. The rest is for XLA's compiler, open files and a sample.
+_WINDOW_PART = 1 / 8
 
 
 class Stream:
@@ -46,8 +43,8 @@ class Stream:
         key: Columns whose values decide which rows are held out: rows with equal keys stay
             together. None holds out rows by file and number.
         memory: Bytes that a fit may take, beyond what importing takes.
-        window: Bytes of the rows that are shuffled together; None is a sixteenth of `memory`. If
-            all rows fit into it, they are read into memory.
+        window: Bytes of the rows that are shuffled together; None is an eighth of `memory`. If all
+            rows fit into it, they are read into memory.
     """
 
     def __init__(
@@ -120,20 +117,9 @@ class Stream:
         """Names of all columns to read."""
         return list(dict.fromkeys([*self.features, *self.targets, *(self.keys or [])]))
 
-    @property
-    def lanes(self) -> int:
-        """Row groups that are open at a time."""
-        at_most = self.memory * _LANES_PART // self.source.reader_bytes(len(self.columns))
-        return int(np.clip(at_most, 1, min(_MOST_LANES, len(self.source.pieces))))
-
     def in_order(self) -> Iterator[Block]:
         """Yield all rows in the order of the files."""
         return in_order(self.source, self.columns)
-
-    def shuffled(self, seed: int, epoch: int) -> Iterator[Block]:
-        """Yield all rows in the order of an epoch, which seed and epoch alone decide."""
-        rng = np.random.default_rng([seed, epoch])
-        return blocks(self.source, self.columns, rng, self.lanes)
 
     def hashes(self, block: Block) -> np.ndarray:
         """Return the hash of each row of a block."""
