@@ -16,8 +16,7 @@ from .._machine import claim_process
 from ..nn import Guard, MixtureNetwork
 from ..streams import Stream, StreamError
 from ..training import Progress
-from . import parameters
-from .encoding import Encoded, describe, encode
+from . import encoding, parameters
 from .feed import Encoder, StreamFeed
 from .members import Job, Member, make_checkpoint, member_seed, others, reporter, to_device
 from .preprocessing import Inputs, Scaling, Table, check_units, held_out_count
@@ -115,9 +114,9 @@ def _in_memory(
         x = np.column_stack([column.to_numpy() for column in x.columns])
     elif units is None:
         categorical = stream.categorical or "auto"
-        columns = describe(x, categorical=categorical, most=estimator._most_categories)
+        columns = encoding.describe(x, categorical=categorical, most=estimator._most_categories)
         gaps = "impute" if settings["missing"] == "impute" else "error"
-        x = Encoded(encode(x, columns), Schema(columns, tuple(stream.targets), gaps))
+        x = encoding.Encoded(encoding.encode(x, columns), Schema(columns, tuple(stream.targets), gaps))
     y = np.column_stack([found.kept[name].to_numpy() for name in stream.targets]).astype(float)
     y = y[:, 0] if stream.target_ndim == 1 else y
     known = None if units is None else estimator.n_outputs_
