@@ -192,21 +192,29 @@ def test_a_checkpoint_of_another_stream_is_refused(path, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_file_that_vanishes_ends_a_fit_that_goes_on_when_it_is_back(tmp_path):
+def test_a_file_that_vanishes_ends_a_fit_that_goes_on_when_it_is_back(tmp_path, monkeypatch):
     folder, away = tmp_path / "rows", tmp_path / "away"
     folder.mkdir()
     for name, rows in (("a", branches()[:500]), ("b", branches()[500:])):
         pq.write_table(rows, folder / f"{name}.parquet", row_group_size=100)
     settings = {**TINY, "checkpoint": tmp_path / "run"}
 
-    def vanish(progress):
-        if not away.exists():
-            (folder / "b.parquet").rename(away)
+    def stop(progress):
+        raise Stopped
 
-    stopped = MDNRegressor(**settings, callbacks=[vanish])
+    def vanishing(*arguments, **more):
+        found = survey(*arguments, **more)
+        (folder / "b.parquet").rename(away)
+        return found
+
+    with pytest.raises(Stopped):
+        MDNRegressor(**settings, callbacks=[stop]).fit(Stream(folder, "y", window=SMALL))
+    monkeypatch.setattr(stream_fit, "survey", vanishing)
+    stopped = MDNRegressor(**settings)
     with pytest.raises(StreamError, match=r"rows/b.parquet must be there until the fit ends"):
         stopped.fit(Stream(folder, "y", window=SMALL))
     assert not hasattr(stopped, "model_")
+    monkeypatch.undo()
     away.rename(folder / "b.parquet")
     resumed = MDNRegressor(**settings).fit(Stream(folder, "y", window=SMALL))
     assert_same(resumed, MDNRegressor(**TINY).fit(Stream(folder, "y", window=SMALL)))

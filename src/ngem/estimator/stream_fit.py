@@ -116,7 +116,8 @@ def _in_memory(
         categorical = stream.categorical or "auto"
         columns = encoding.describe(x, categorical=categorical, most=estimator._most_categories)
         gaps = "impute" if settings["missing"] == "impute" else "error"
-        x = encoding.Encoded(encoding.encode(x, columns), Schema(columns, tuple(stream.targets), gaps))
+        schema = Schema(columns, tuple(stream.targets), gaps)
+        x = encoding.Encoded(encoding.encode(x, columns), schema)
     y = np.column_stack([found.kept[name].to_numpy() for name in stream.targets]).astype(float)
     y = y[:, 0] if stream.target_ndim == 1 else y
     known = None if units is None else estimator.n_outputs_
