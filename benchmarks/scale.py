@@ -27,21 +27,17 @@ import pyarrow.parquet as pq
 
 _FEATURES = 10
 
-#: Rows of a row group, Arrow's own default, and rows that are made at a time.
-_GROUP = 2**20
+#: Rows of a row group, half of Arrow's own default, and rows that are made at a time.
+_GROUP = 2**19
 
-#: Ways to read the sorted data: the window as a fraction of its rows, and the row groups that are
-#: open at a time, of 29. Those of the default for 30 million rows come first.
-_WAYS = {
-    "14 of 29 row groups at a time, the default": (0.05, 14),
-    "one row group at a time": (0.05, 1),
-}
-_GROUPS = 29
+#: Windows of the sorted data as fractions of its rows; of 30 million rows the default is a tenth.
+_WINDOWS = {"a tenth": 0.1, "a hundredth": 0.01}
 
-_TEST_ROWS, _PASSES = 100_000, 3
+_TEST_ROWS, _PASSES = 20_000, 3
 
-#: Large files need large batches; those of the default, 128, would take three times as long.
-_BATCH = 1024
+#: Large files need large batches; those of the default, 128, would take three times as long. Sorted
+#: rows are fewer, and small batches make up for it: the steps in a window are what matters there.
+_BATCH, _SMALL_BATCH = 1024, 32
 
 
 def make_rows(rng: np.random.Generator, rows: int) -> pa.Table:
@@ -135,27 +131,21 @@ def fit(job: dict) -> dict:
     return result
 
 
-def run(kind: str, path: Path, rows: int, **more: object) -> dict:
-    """Run a fit in a process of its own."""
-    job = {
-        "kind": kind,
-        "path": str(path),
-        "rows": rows,
-        "epochs": 1,
-        "seed": 0,
-        "settings": {},
-        "stream": {},
-        "test": None,
-        **more,
-    }
+def make_job(kind: str, path: Path, rows: int, **more: object) -> dict:
+    """Return what a fit is to do."""
+    job = {"kind": kind, "path": str(path), "rows": rows, "epochs": 1, "seed": 0}
+    return {**job, "settings": {}, "stream": {}, "test": None, **more}
+
+
+def run(*jobs: dict) -> list[dict]:
+    """Run fits in a process of their own; memory is that of the first."""
     done = subprocess.run(
-        [sys.executable, __file__, "--child", json.dumps(job)], stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, "--child", json.dumps(jobs)], stdout=subprocess.PIPE, text=True
     )
     if done.returncode:
-        raise SystemExit(f"a fit failed: {job}")
-    result = json.loads(done.stdout.splitlines()[-1])
-    print(json.dumps(result), flush=True)
-    return result
+        raise SystemExit(f"a fit failed: {jobs}")
+    print(done.stdout, flush=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def measure_size(here: Path, rows: int, settings: dict) -> dict:
@@ -163,7 +153,7 @@ def measure_size(here: Path, rows: int, settings: dict) -> dict:
     settings = {"batch_size": _BATCH, **settings}
     path = here / "large.parquet"
     write_rows(path, rows)
-    result = run("stream", path, rows, settings=settings)
+    (result,) = run(make_job("stream", path, rows, settings=settings))
     result["file_bytes"] = path.stat().st_size
     path.unlink()
     return result
@@ -175,8 +165,8 @@ def measure_against_memory(here: Path, rows: int, settings: dict) -> dict:
     write_rows(path, rows)
     # A window that does not hold all rows, so that it is a stream at all.
     stream = {"window": rows * (_FEATURES + 1) * 4 // 10}
-    memory = run("memory", path, rows, settings=settings)
-    streamed = run("stream", path, rows, settings=settings, stream=stream)
+    (memory,) = run(make_job("memory", path, rows, settings=settings))
+    (streamed,) = run(make_job("stream", path, rows, settings=settings, stream=stream))
     path.unlink()
     return {
         "memory": memory,
@@ -190,26 +180,27 @@ def measure_against_memory(here: Path, rows: int, settings: dict) -> dict:
 def measure_order(here: Path, rows: int, seeds: int, settings: dict) -> dict:
     """Return the likelihood of test rows after fits to sorted rows, in memory and as streams."""
     path, test = here / "sorted.parquet", here / "test.parquet"
-    write_rows(path, rows, -(-rows // _GROUPS), by_target=True)
+    write_rows(path, rows, by_target=True)
     pq.write_table(make_rows(np.random.default_rng(1), _TEST_ROWS), test)
+    settings = {"batch_size": _SMALL_BATCH, **settings}
     common: dict = {"epochs": _PASSES, "settings": settings, "test": str(test)}
-    found = {
-        "memory": [run("memory", path, rows, seed=seed, **common) for seed in range(seeds)],
-    }
-    group_bytes = pq.ParquetFile(path).metadata.row_group(0).total_byte_size
-    for name, (part, lanes) in _WAYS.items():
-        # Three eighths of the memory are for open row groups.
-        memory = max(2**24, lanes * group_bytes * 8 // 3 + 8)
-        way = {"window": int(part * rows * (_FEATURES + 1) * 4), "memory": memory}
-        found[f"stream, {name}"] = [
-            run("stream", path, rows, seed=seed, stream=way, **common) for seed in range(seeds)
-        ]
+    ways: dict = {"memory": ("memory", {})}
+    for name, part in _WINDOWS.items():
+        window = int(part * rows * (_FEATURES + 1) * 4)
+        ways[f"stream, window of {name}"] = ("stream", {"window": window})
+    jobs = [
+        make_job(kind, path, rows, seed=seed, stream=stream, **common)
+        for kind, stream in ways.values()
+        for seed in range(seeds)
+    ]
+    results = iter(run(*jobs))
+    found = {name: [next(results) for _ in range(seeds)] for name in ways}
     reference = np.mean([one["test_nll"] for one in found["memory"]])
     return {
         name: {
             "test_nll": [one["test_nll"] for one in runs],
-            "open_row_groups": runs[0].get("open_row_groups"),
             "loss_to_memory": float(np.mean([one["test_nll"] for one in runs]) - reference),
+            "window_rows": runs[0].get("window_rows"),
         }
         for name, runs in found.items()
     }
@@ -219,8 +210,8 @@ def main() -> None:
     """Measure, print each fit, and save all if --out is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=30_000_000)
-    parser.add_argument("--memory-rows", type=int, default=2_000_000)
-    parser.add_argument("--sorted-rows", type=int, default=1_500_000)
+    parser.add_argument("--memory-rows", type=int, default=1_000_000)
+    parser.add_argument("--sorted-rows", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", choices=["size", "memory", "order"])
     parser.add_argument("--smoke", action="store_true", help="Small files and networks.")
@@ -234,7 +225,11 @@ def main() -> None:
 
         import ngem.estimator.regressor  # noqa: F401
 
-        print(json.dumps(fit(json.loads(arguments.child))))
+        results = []
+        for job in json.loads(arguments.child):
+            results.append(fit(job))
+            print(json.dumps(results[-1]), file=sys.stderr, flush=True)
+        print(json.dumps(results))
         return
     settings: dict = {}
     if arguments.smoke:

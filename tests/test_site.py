@@ -203,6 +203,21 @@ def test_the_page_of_boosted_mixtures_runs(capsys):
 
 
 @pytest.mark.slow
+def test_the_page_on_streams_runs():
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    x, y = waves(400)
+    rows = pl.DataFrame({"x": x[:, 0], "price": y})
+    Path("sales/north").mkdir(parents=True)
+    rows.with_row_index("id").write_parquet("sales/north/2024.parquet")
+    rows.write_parquet("new.parquet")
+    features, prices = rows.select("x").to_pandas(), rows["price"].to_numpy()
+    given = {"x": features, "y": prices, "new_x": features, "new_y": prices}
+    names = run(DOCS / "streams.md", given)
+    assert names["model"].drift_["rows"] == 400
+
+
+@pytest.mark.slow
 def test_the_page_on_serving_runs():
     x, y = waves(400)
     names = run(DOCS / "serving.md", {"X": x, "y": y})

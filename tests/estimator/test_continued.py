@@ -33,6 +33,7 @@ def scales(model):
     return [*model.model_.inputs.scaling, *model._targets.scaling]
 
 
+@pytest.mark.slow
 def test_a_pass_over_new_rows_improves_them_and_leaves_the_scaling():
     model = fitted()
     before, x_y = scales(model), branches(600, seed=3)
@@ -67,6 +68,7 @@ def test_drift_is_measured_in_standard_deviations_and_warned_of(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on_from_the_networks():
     model = fitted(warm_start=True)
     first = [np.asarray(leaf) for leaf in jax.tree.leaves(networks_of(model.model_))]
@@ -84,7 +86,7 @@ def test_a_warm_start_goes_on_from_the_networks():
 
 
 def test_what_cannot_change_is_refused():
-    model = fitted(warm_start=True)
+    model = fitted(warm_start=True, max_epochs=1)
     with pytest.raises(ValueError, match="n_members must stay 1 to go on with a fitted"):
         model.set_params(n_members=2).fit(*branches(300))
     with pytest.raises(ValueError, match="n_epochs must be a positive integer, got 0"):

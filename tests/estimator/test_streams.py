@@ -18,10 +18,11 @@ import pytest
 
 from ngem import MDNRegressor
 from ngem.estimator import stream_fit
-from ngem.estimator.encoding import describe
+from ngem.estimator.encoding import describe, encode
 from ngem.estimator.feed import is_in
 from ngem.estimator.preprocessing import fit_inputs, one_hot
 from ngem.estimator.survey import survey
+from ngem.families import get_family
 from ngem.streams import Stream, StreamError
 from ngem.training import checkpoints
 
@@ -101,6 +102,7 @@ def _model(promotes, tmp_path_factory):
         return MDNRegressor(**TINY).fit(Stream(path, "y", window=SMALL))
 
 
+@pytest.mark.slow
 def test_a_stream_beyond_the_window_predicts_and_knows_what_it_held_out(model, tmp_path):
     assert model.stream_info_["window_rows"] == 256
     assert not model.stream_info_["in_memory"]
@@ -180,6 +182,7 @@ def test_a_fit_that_stops_within_an_epoch_goes_on_to_the_same_bits(
     np.testing.assert_array_equal(resumed.history_["train_nll"], model.history_["train_nll"])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_stream_is_refused(path, tmp_path):
     settings = {**TINY, "max_epochs": 1, "checkpoint": tmp_path / "run"}
     MDNRegressor(**settings).fit(Stream(path, "y", window=SMALL))
@@ -188,21 +191,30 @@ def test_a_checkpoint_of_another_stream_is_refused(path, tmp_path):
         MDNRegressor(**settings).fit(Stream(path, "y", window=SMALL))
 
 
-def test_a_file_that_vanishes_ends_a_fit_that_goes_on_when_it_is_back(tmp_path):
+@pytest.mark.slow
+def test_a_file_that_vanishes_ends_a_fit_that_goes_on_when_it_is_back(tmp_path, monkeypatch):
     folder, away = tmp_path / "rows", tmp_path / "away"
     folder.mkdir()
     for name, rows in (("a", branches()[:500]), ("b", branches()[500:])):
         pq.write_table(rows, folder / f"{name}.parquet", row_group_size=100)
     settings = {**TINY, "checkpoint": tmp_path / "run"}
 
-    def vanish(progress):
-        if not away.exists():
-            (folder / "b.parquet").rename(away)
+    def stop(progress):
+        raise Stopped
 
-    stopped = MDNRegressor(**settings, callbacks=[vanish])
+    def vanishing(*arguments, **more):
+        found = survey(*arguments, **more)
+        (folder / "b.parquet").rename(away)
+        return found
+
+    with pytest.raises(Stopped):
+        MDNRegressor(**settings, callbacks=[stop]).fit(Stream(folder, "y", window=SMALL))
+    monkeypatch.setattr(stream_fit, "survey", vanishing)
+    stopped = MDNRegressor(**settings)
     with pytest.raises(StreamError, match=r"rows/b.parquet must be there until the fit ends"):
         stopped.fit(Stream(folder, "y", window=SMALL))
     assert not hasattr(stopped, "model_")
+    monkeypatch.undo()
     away.rename(folder / "b.parquet")
     resumed = MDNRegressor(**settings).fit(Stream(folder, "y", window=SMALL))
     assert_same(resumed, MDNRegressor(**TINY).fit(Stream(folder, "y", window=SMALL)))
@@ -275,13 +287,11 @@ def test_the_statistics_of_a_pass_are_those_of_the_rows_in_memory(tmp_path):
     rows = mixed()
     rows.to_parquet(tmp_path / "mixed.parquet", row_group_size=50)
     stream = Stream(tmp_path / "mixed.parquet", "y", window=1000)
-    found = survey(stream, lambda y: y, takes_gaps=True)
+    found = survey(stream, get_family("gaussian"), takes_gaps=True)
     assert found.kept is None
     assert found.n_rows == 400
     columns, features = found.columns(100), rows.drop(columns="y")
     assert columns == describe(features)
-    from ngem.estimator.encoding import encode
-
     x = encode(features, columns)
     coder = one_hot(
         [len(c.labels) if c.kind == "category" else 0 for c in columns for _ in c.numbers]
@@ -324,6 +334,26 @@ def test_a_bad_value_is_named_with_file_row_group_and_row(path, column, value, w
     pq.write_table(pa.Table.from_pandas(rows), path, row_group_size=100)
     with pytest.raises(StreamError, match=words):
         MDNRegressor(**TINY).fit(path, "y")
+
+
+def test_targets_must_lie_where_the_family_has_its_probability(path):
+    with pytest.raises(StreamError, match=r"row group 0 of .*rows.parquet: y must"):
+        MDNRegressor(**TINY, family="lognormal").fit(path, "y")
+
+
+def test_numbers_may_be_categories_in_memory_and_beyond(tmp_path):
+    rows = branches().append_column("c", pa.array(np.arange(900) % 3))
+    pq.write_table(rows, tmp_path / "c.parquet")
+    for window in (SMALL, None):
+        stream = Stream(tmp_path / "c.parquet", "y", categorical=["c"], window=window)
+        settings = {**TINY, "random_state": 0}
+        given = stream_fit.read_stream(MDNRegressor(**settings), stream, {**SETTINGS, **settings})
+        assert set(np.unique(given.table.x[:, 2])) == {0, 1, 2}
+        inputs = given.units[0].n_columns if given.units else 5
+        assert inputs == 5
+
+
+SETTINGS = MDNRegressor().get_params()
 
 
 def test_what_a_stream_cannot_have_is_refused(path):

@@ -28,6 +28,7 @@ def run(*arguments):
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_a_directory_is_learned_from_and_the_model_predicts(tmp_path, monkeypatch):
     (tmp_path / "rows").mkdir()
     write(tmp_path / "rows" / "a.parquet")

@@ -1,13 +1,12 @@
 """Rows of a stream as networks read them, window by window."""
 
 import contextlib
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..streams import Prefetched, Stream, StreamError
+from ..streams import Prefetched, Spool, Stream, StreamError, Windows
 from ..training import Data
 from . import encoding
 from .observations import round_ends
@@ -49,6 +48,9 @@ class Encoder(NamedTuple):
 class StreamFeed:
     """The windows of each epoch, read ahead in a thread; see `training.Feed`.
 
+    The rows are written once to a temporary file, shuffled and as networks read them. An epoch
+    reads that file: what a source costs is paid once, and rows that come sorted do not matter.
+
     Args:
         encoder: How rows become numbers.
         inputs: How features become inputs.
@@ -78,106 +80,42 @@ class StreamFeed:
         self._held_out, self._seed = held_out, seed
         self.n_rows, self.waited = n_rows, 0.0
         dim = len(encoder.stream.targets) * (1 if encoder.resolution is None else 2)
-        self._shape = inputs.n_columns, dim
-        fitting = encoder.stream.window_bytes // (4 * sum(self._shape))
+        self._width = inputs.n_columns + dim
+        fitting = encoder.stream.window_bytes // (4 * self._width)
         batches = min(fitting // batch_size, -(-n_rows // batch_size))
         self.window_rows = batch_size * max(1, batches)
 
     @contextlib.contextmanager
     def windows(self, epoch: int, skip: int, stop: int) -> Iterator[Prefetched]:
         """Return the windows of all epochs from one on; see `training.Feed`."""
-        each = (
-            self._windows(number, skip if number == epoch else 0) for number in range(epoch, stop)
-        )
-        with Prefetched(itertools.chain.from_iterable(each)) as ahead:
-            yield ahead
-        self.waited += ahead.waited
+        spool = Spool(Windows(self.n_rows, self.window_rows), self._width)
+        with contextlib.closing(spool):
+            spool.fill(self._rows(), self._seed)
+            with Prefetched(self._windows(spool, epoch, skip, stop)) as ahead:
+                yield ahead
+            self.waited += ahead.waited
 
-    def _windows(self, epoch: int, skip: int) -> Iterator[Data]:
-        window, number = self._new_window(epoch, 0), 0
-        for part in self._rows(epoch):
-            while len(part[0]):
-                if window.is_full:
-                    self._check_count(epoch, window, more=True)
-                part = window.add(part)
-                if window.is_full and window.rows == self.window_rows:
-                    if number >= skip:
-                        yield window.data
-                    number += 1
-                    del window
-                    window = self._new_window(epoch, number)
-        self._check_count(epoch, window, more=False)
-        if window.rows and number >= skip:
-            yield window.filled_up()
+    def _windows(self, spool: Spool, first: int, skip: int, stop: int) -> Iterator[Data]:
+        for epoch in range(first, stop):
+            for rows in spool.epoch(self._seed, epoch, skip if epoch == first else 0):
+                if len(rows) < self.window_rows:
+                    # Fill the last window up with some of its own rows, which do not count.
+                    rows = np.resize(rows, (self.window_rows, self._width))
+                x, y = np.split(rows, [self._inputs.n_columns], axis=1)
+                yield Data(x, y)  # type: ignore[arg-type]
+                del rows, x, y
 
-    def _new_window(self, epoch: int, number: int) -> "_Window":
-        rows = int(np.clip(self.n_rows - number * self.window_rows, 0, self.window_rows))
-        rng = np.random.default_rng([self._seed, epoch, number])
-        size = self.window_rows if rows else 0
-        arrays = (np.empty((size, width), np.float32) for width in self._shape)
-        return _Window(*arrays, rng.permutation(rows).astype(np.uint32))
-
-    def _check_count(self, epoch: int, window: "_Window", *, more: bool) -> None:
-        if more or not window.is_full:
-            got = "more" if more else "fewer"
-            raise StreamError(
-                f"the stream must have the same rows in every pass, got {got} than {self.n_rows:,} "
-                f"rows to learn from in pass {epoch}; make the source give the same each time."
-            )
-
-    def _rows(self, epoch: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield the rows of an epoch as networks read them, without those that are held out."""
+    def _rows(self) -> Iterator[np.ndarray]:
+        """Yield all rows as networks read them, without those that are held out."""
         stream = self._encoder.stream
-        for block in stream.shuffled(self._seed, epoch):
+        for block in stream.in_order():
             if not block.table.num_rows:
                 continue
             rows = self._encoder.block(block)
-            kept = ~is_in(stream.hashes(block), self._held_out)
             given = rows.y if rows.ends is None else rows.ends
             forward = self._targets.forward if rows.ends is None else self._targets.forward_ends
-            yield self._inputs.forward(rows.x)[kept], forward(given)[kept]
-
-
-class _Window:
-    """A window that is being filled: each row goes to its random place at once.
-
-    Args:
-        x: Inputs to fill.
-        y: Targets to fill.
-        order: The place of each row, in the order in which they come.
-    """
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, order: np.ndarray):
-        self._arrays, self._order, self._count = (x, y), order, 0
-
-    @property
-    def rows(self) -> int:
-        """Rows that count."""
-        return len(self._order)
-
-    @property
-    def is_full(self) -> bool:
-        return self._count == self.rows
-
-    @property
-    def data(self) -> Data:
-        return Data(*self._arrays)  # type: ignore[arg-type]
-
-    def add(self, part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Add as many rows as fit; return the others."""
-        places = self._order[self._count : self._count + len(part[0])]
-        for whole, rows in zip(self._arrays, part, strict=True):
-            whole[places] = rows[: len(places)]
-        self._count += len(places)
-        return tuple(rows[len(places) :] for rows in part)
-
-    def filled_up(self) -> Data:
-        """Return the last window of an epoch, filled up with some of its own rows."""
-        for whole in self._arrays:
-            whole[self.rows :] = np.resize(
-                whole[: self.rows], (len(whole) - self.rows, whole.shape[1])
-            )
-        return self.data
+            both = np.concatenate([self._inputs.forward(rows.x), forward(given)], axis=1)
+            yield both[~is_in(stream.hashes(block), self._held_out)]
 
 
 def is_in(hashes: np.ndarray, held_out: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..distributed import active_work
 from ..nn import Guard, MixtureNetwork
 from ..streams import Stream, StreamError
 from ..training import Progress
-from . import parameters
+from . import encoding, parameters
 from .feed import Encoder, StreamFeed
 from .members import (
     Job,
@@ -104,10 +104,16 @@ def read_stream(
     claim_process()
     family = parameters.named_family(settings)
     takes_gaps = settings["missing"] == "impute"
-    found = survey(stream, family.link.forward, takes_gaps=takes_gaps)
+    is_rounded = settings["resolution"] is not None
+    found = survey(stream, family, takes_gaps=takes_gaps, is_rounded=is_rounded)
     seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
     if found.kept is not None:
         return _in_memory(estimator, found, settings, seed, units)
+    if is_rounded and family.base is not family:
+        raise StreamError(
+            f"resolution must be None for family={settings['family']!r} and rows beyond memory, "
+            f"got {settings['resolution']!r}; leave one of them out."
+        )
     return _beyond_memory(estimator, found, settings, seed, units)
 
 
@@ -115,15 +121,19 @@ def _in_memory(
     estimator: Any, found: Survey, settings: dict[str, Any], seed: int, units: Any
 ) -> ToFit:
     stream = found.stream
-    x = found.kept.select(stream.features)
+    x: Any = found.kept.select(stream.features)
     if stream.source.is_array:
         x = np.column_stack([column.to_numpy() for column in x.columns])
+    elif units is None:
+        categorical = stream.categorical or "auto"
+        columns = encoding.describe(x, categorical=categorical, most=estimator._most_categories)
+        gaps = "impute" if settings["missing"] == "impute" else "error"
+        schema = Schema(columns, tuple(stream.targets), gaps)
+        x = encoding.Encoded(encoding.encode(x, columns), schema)
     y = np.column_stack([found.kept[name].to_numpy() for name in stream.targets]).astype(float)
     y = y[:, 0] if stream.target_ndim == 1 else y
     known = None if units is None else estimator.n_outputs_
     table, target_ndim = estimator._read_table(x, y, n_outputs=known)
-    if units is None and estimator.table_ is not None:
-        estimator.table_ = estimator.table_._replace(targets=tuple(stream.targets))
     table = read_inside(parameters.named_family(settings), estimator._round(table))
     dim, n_rows = table.y.shape[1], len(table.y)
     settings = parameters.resolve(settings, dim, n_rows, has_intervals=table.ends is not None)
@@ -195,7 +205,6 @@ def _info(found: Survey, encoder: Encoder | None) -> dict[str, Any]:
         "rows": found.n_rows,
         "in_memory": encoder is None,
         "row_groups": len(found.stream.source.pieces),
-        "open_row_groups": found.stream.lanes,
         "window_rows": found.n_rows,
         "wait_seconds": 0.0,
     }
@@ -335,7 +344,7 @@ def _train(
     resume = save = None
     file = checkpoint_file(settings, number) or file
     if file is not None:
-        data = f"{found.identity} {feed.window_rows} {encoder.stream.lanes}"
+        data = f"{found.identity} {feed.window_rows}"
         row = jnp.asarray(job.rows.x[0])
         checkpoint = make_checkpoint(job, file, plan, start, row, data, seed)
         resume = checkpoint.load_place(training.initial_state(start, plan, key))

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..families import AbstractFamily
 from ..streams import Counts, Moments, Smallest, Stream, StreamError, joined
 from . import encoding, frames
 from .preprocessing import Inputs, Scaling, beside_rounding, column_median, no_scaling, one_hot
-from .schema import PARTS, Column
+from .schema import PARTS, Column, Schema
 
 #: Rows that are held out of a stream at most, and rows of the sample beside them.
 _SAMPLE = 65_536
@@ -93,17 +94,11 @@ class Survey(NamedTuple):
             x: Features of the sample, for medians.
             scale: Whether to standardize.
         """
-        coder = one_hot(
-            [len(c.labels) if c.kind == "category" else 0 for c in columns for _ in c.numbers]
-        )
-        fill = np.array(
-            [column_median(column) for column in (x if coder is None else coder.forward(x)).T]
-        )
-        parts = [self._moments_of(column) for column in columns]
-        moments = _joined(parts)
+        coder = one_hot(Schema(tuple(columns), ()).sizes)
+        read = x if coder is None else coder.forward(x)
+        fill = np.array([column_median(column) for column in read.T])
+        moments = _joined([self._moments_of(column) for column in columns])
         flagged = np.flatnonzero(moments.missing > 0)
-        known = moments.count > 0
-        fill = np.where(known & ~np.isfinite(fill), moments.mean, fill)
         moments.merge(moments.missing, fill, np.zeros_like(fill))
         location = np.where(moments.low == moments.high, moments.low, moments.mean)
         scaling = _to_scaling(moments, location) if scale else no_scaling(len(fill))
@@ -116,7 +111,7 @@ class Survey(NamedTuple):
         if column.kind != "category":
             return self.numbers[column.name]
         counts = self.counts[column.name].counts
-        known = [counts[category] for category in column.categories]
+        known = [counts.get(category, 0) for category in column.categories]
         if column.has_other:
             known.append(sum(counts.values()) - sum(known))
         moments = Moments(len(known))
@@ -167,13 +162,16 @@ def target_scaling(moments: Moments) -> Scaling:
     return _to_scaling(moments, np.where(moments.low == moments.high, moments.low, moments.mean))
 
 
-def survey(stream: Stream, link: Any, *, takes_gaps: bool) -> Survey:
+def survey(
+    stream: Stream, family: AbstractFamily, *, takes_gaps: bool, is_rounded: bool = False
+) -> Survey:
     """Read a stream once.
 
     Args:
         stream: The rows.
-        link: What targets become before they are scaled.
+        family: Distribution of the components, which says where targets may lie.
         takes_gaps: Whether features may be missing.
+        is_rounded: Whether targets stand for intervals, which may reach where they may not lie.
 
     Raises:
         StreamError: If a row cannot be learned from; it names file and row group.
@@ -196,7 +194,10 @@ def survey(stream: Stream, link: Any, *, takes_gaps: bool) -> Survey:
             continue
         values = read_values(block, stream.features)
         y = read_targets(block, stream.targets)
-        targets.add(link(y))
+        if not is_rounded:
+            _check_support(block, family, y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            targets.add(family.link.forward(y))
         for name, one in values.items():
             if name in counts:
                 counts[name].add(*_count(one))
@@ -237,6 +238,13 @@ def read_targets(block: Any, names: Sequence[str]) -> np.ndarray:
         block, ", ".join(names), np.isfinite(y), y, "leave out rows without a target, or fill it in"
     )
     return y
+
+
+def _check_support(block: Any, family: AbstractFamily, y: np.ndarray) -> None:
+    try:
+        family.check_targets(y, "y")
+    except ValueError as error:
+        raise StreamError(f"{block.piece}: {error}") from error
 
 
 def _check_features(block: Any, name: str, values: np.ndarray, *, takes_gaps: bool) -> None:

@@ -1,10 +1,11 @@
 """Rows that need not fit into memory: files, queries and batches, read in pieces and shuffled."""
 
 from .hashing import hash_rows
+from .reading import Prefetched
 from .source import AbstractSource, Piece, StreamError
+from .spool import Spool, Windows
 from .statistics import Counts, Moments, Smallest, joined
 from .stream import MEMORY, Stream, as_stream, open_source
-from .windows import Prefetched, blocks
 
 __all__ = [
     "MEMORY",
@@ -14,10 +15,11 @@ __all__ = [
     "Piece",
     "Prefetched",
     "Smallest",
+    "Spool",
     "Stream",
     "StreamError",
+    "Windows",
     "as_stream",
-    "blocks",
     "hash_rows",
     "joined",
     "open_source",

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .hashing import hash_rows
+from .reading import Block, in_order
 from .source import (
     AbstractSource,
     ParquetSource,
@@ -18,17 +19,13 @@ from .source import (
     from_scan,
     target_name,
 )
-from .windows import Block, blocks, in_order
 
 #: Memory that a fit may take by default, beyond what importing takes.
 MEMORY = 2**30
 
-#: Parts of the memory: of a window, which is there up to three times (one is filled, one is used,
-#: and JAX may copy that), and of open row groups. The rest is for XLA's compiler and a sample.
-_WINDOW_PART, _LANES_PART = 1 / 16, 3 / 8
-
-#: Pieces that are open at a time, at most: each is an open file.
-_MOST_LANES = 64
+#: The part of the memory that a window takes. There are up to three of them: one is read, one is
+#: used, and JAX may copy that. The rest is for XLA's compiler, open files and a sample.
+_WINDOW_PART = 1 / 8
 
 
 class Stream:
@@ -46,8 +43,8 @@ class Stream:
         key: Columns whose values decide which rows are held out: rows with equal keys stay
             together. None holds out rows by file and number.
         memory: Bytes that a fit may take, beyond what importing takes.
-        window: Bytes of the rows that are shuffled together; None is a sixteenth of `memory`. If
-            all rows fit into it, they are read into memory.
+        window: Bytes of the rows that are shuffled together; None is an eighth of `memory`. If all
+            rows fit into it, they are read into memory.
     """
 
     def __init__(
@@ -91,7 +88,7 @@ class Stream:
         ):
             self._check_names(what, names)
         self.kinds = self.source.kinds([*self.features, *self.targets])
-        self._check_targets()
+        self._check_kinds()
 
     def _check_names(self, what: str, names: Sequence[str]) -> None:
         missing = [name for name in names if name not in self.source.names]
@@ -101,11 +98,18 @@ class Stream:
                 f"columns are {', '.join(self.source.names[:20])}."
             )
 
-    def _check_targets(self) -> None:
+    def _check_kinds(self) -> None:
+        for name in self.features:
+            if not self.kinds[name]:
+                raise StreamError(
+                    f"column {name!r} must hold numbers, texts, dates, true or false, got a type "
+                    "that is none of these; convert it, or leave the column out."
+                )
         for name in self.targets:
             if self.kinds[name] not in ("number", "boolean"):
+                got = f"{self.kinds[name]}s" if self.kinds[name] else "another type"
                 raise StreamError(
-                    f"target {name!r} must hold numbers, got {self.kinds[name]}s; convert it first."
+                    f"target {name!r} must hold numbers, got {got}; convert it first."
                 )
 
     @property
@@ -113,20 +117,9 @@ class Stream:
         """Names of all columns to read."""
         return list(dict.fromkeys([*self.features, *self.targets, *(self.keys or [])]))
 
-    @property
-    def lanes(self) -> int:
-        """Row groups that are open at a time."""
-        at_most = self.memory * _LANES_PART // self.source.reader_bytes(len(self.columns))
-        return int(np.clip(at_most, 1, min(_MOST_LANES, len(self.source.pieces))))
-
     def in_order(self) -> Iterator[Block]:
         """Yield all rows in the order of the files."""
         return in_order(self.source, self.columns)
-
-    def shuffled(self, seed: int, epoch: int) -> Iterator[Block]:
-        """Yield all rows in the order of an epoch, which seed and epoch alone decide."""
-        rng = np.random.default_rng([seed, epoch])
-        return blocks(self.source, self.columns, rng, self.lanes)
 
     def hashes(self, block: Block) -> np.ndarray:
         """Return the hash of each row of a block."""
@@ -151,8 +144,15 @@ def as_stream(X: Any, y: Any) -> Stream | None:
     if is_listed and all(isinstance(part, str | os.PathLike) for part in X):
         return Stream(X, _read_target(y))
     is_pairs = is_listed and all(isinstance(part, tuple) and len(part) == 2 for part in X)
-    yields = callable(X) or (hasattr(X, "__iter__") and not hasattr(X, "__len__"))
-    return Stream(X) if y is None and (is_pairs or yields) else None
+    return Stream(X) if y is None and (is_pairs or callable(X) or _yields(X)) else None
+
+
+def _yields(value: Any) -> bool:
+    """Return whether something yields batches, and is no table itself."""
+    is_table = any(hasattr(value, name) for name in ("shape", "columns", "__array__"))
+    return (
+        hasattr(value, "__iter__") and not is_table and not isinstance(value, list | tuple | dict)
+    )
 
 
 def _read_target(y: Any) -> Any:
@@ -224,7 +224,9 @@ def _from_files(paths: Sequence[str]) -> AbstractSource:
 def _expand(path: str) -> list[str]:
     if any(mark in path for mark in "*?["):
         base = _base(path)
-        found = sorted(map(str, Path(base).glob(os.path.relpath(path, base))))
+        matches = sorted(Path(base).glob(os.path.relpath(path, base)))
+        files = [sorted(one.rglob("*.parquet")) if one.is_dir() else [one] for one in matches]
+        found = [str(file) for some in files for file in some]
     else:
         found = [path] if os.path.exists(path) else []
     if not found:
@@ -235,11 +237,8 @@ def _expand(path: str) -> list[str]:
 def _base(path: str) -> str:
     """Return the directory before the first part of a path that is a pattern."""
     parts = Path(path).parts
-    fixed = [part for part, *_ in zip(parts, strict=False)]
-    for index, part in enumerate(fixed):
-        if any(mark in part for mark in "*?["):
-            return str(Path(*fixed[:index])) if index else "."
-    return str(Path(path).parent)
+    patterns = [index for index, part in enumerate(parts) if any(mark in part for mark in "*?[")]
+    return str(Path(*parts[: patterns[0]])) if patterns else str(Path(path).parent)
 
 
 def _from_dataset(dataset: Any) -> AbstractSource:

@@ -88,7 +88,6 @@ def train_on(
 
 def _sampled(info: dict[str, Any], rows: int) -> str:
     return (
-        f"a stream: {info['window_rows']:,} rows are shuffled together, from "
-        f"{info['open_row_groups']} row groups at a time; row numbers below are those of a sample "
-        f"of {rows:,} rows"
+        f"a stream in windows of {info['window_rows']:,} rows; row numbers below are those of a "
+        f"sample of {rows:,} rows"
     )

@@ -1,12 +1,10 @@
-"""The order of rows in an epoch: row groups in random order, several at a time, then a window."""
+"""All rows of a stream in order, and reading ahead."""
 
 import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from .source import AbstractSource, Piece
 
@@ -28,54 +26,10 @@ class Block(NamedTuple):
 def in_order(source: AbstractSource, columns: Sequence[str]) -> Iterator[Block]:
     """Yield all rows, piece by piece."""
     for piece in source.pieces:
-        yield from _read(source, piece, columns)
-
-
-def blocks(
-    source: AbstractSource,
-    columns: Sequence[str],
-    rng: np.random.Generator,
-    lanes: int,
-) -> Iterator[Block]:
-    """Yield all rows once, in an order that only `rng` decides.
-
-    Pieces come in random order. Several are open at a time, and the next block is that of a random
-    one of them. So a window of rows holds parts of many row groups, even if one of them alone
-    would fill it.
-
-    Args:
-        source: The pieces.
-        columns: Columns to read.
-        rng: Randomness.
-        lanes: Pieces that are open at a time.
-    """
-    waiting = [source.pieces[index] for index in rng.permutation(len(source.pieces))]
-    opened = [_read(source, piece, columns) for piece in waiting[:lanes]]
-    waiting = waiting[lanes:]
-    # Each place has a speed of its own, so that pieces of one size do not end at the same time.
-    speeds = rng.uniform(0.5, 1.5, len(opened))
-    try:
-        while opened:
-            place = int(np.searchsorted(np.cumsum(speeds), rng.uniform(0, speeds.sum()), "right"))
-            place = min(place, len(opened) - 1)
-            block = next(opened[place], None)
-            if block is not None:
-                yield block
-            elif waiting:
-                opened[place] = _read(source, waiting.pop(0), columns)
-            else:
-                opened.pop(place)
-                speeds = np.delete(speeds, place)
-    finally:
-        for reader in opened:
-            reader.close()
-
-
-def _read(source: AbstractSource, piece: Piece, columns: Sequence[str]) -> Any:
-    start = 0
-    for table in source.read(piece, columns):
-        yield Block(piece, start, table)
-        start += table.num_rows
+        start = 0
+        for table in source.read(piece, columns):
+            yield Block(piece, start, table)
+            start += table.num_rows
 
 
 class Prefetched:
