@@ -66,7 +66,9 @@ def test_the_state_of_a_head_is_that_of_its_linear_layer():
 
 
 def test_the_head_refuses_what_does_not_match():
-    with pytest.raises(ValueError, match="covariance must be one of 'diag', 'full',.*got 'low-rank'"):
+    with pytest.raises(
+        ValueError, match=r"covariance must be one of 'diag', 'full',.*got 'low-rank'"
+    ):
         ours.MixtureDensityHead(2, 3, 1, covariance="low-rank")
     with pytest.raises(ValueError, match=r"shape \(\.\.\., 9\).*got \(4, 8\)"):
         ours.RawToMixture(3, 1)(torch.zeros(4, 8))
