@@ -44,9 +44,7 @@ def turn(family: AbstractFamily, rows: int, components: int, dim: int, calls: in
 
     def measure() -> float:
         started = time.process_time()
-        for _ in range(calls):
-            result = run(raw, power)
-        jax.block_until_ready(result)
+        jax.block_until_ready([run(raw, power) for _ in range(calls)])
         return (time.process_time() - started) / calls
 
     return measure
