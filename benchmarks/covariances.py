@@ -44,9 +44,7 @@ def turn(family: AbstractFamily, rows: int, components: int, dim: int, calls: in
 
     def measure() -> float:
         started = time.process_time()
-        for _ in range(calls):
-            result = run(raw, power)
-        jax.block_until_ready(result)
+        jax.block_until_ready([run(raw, power) for _ in range(calls)])
         return (time.process_time() - started) / calls
 
     return measure
@@ -72,6 +70,9 @@ def main() -> None:
         return [1e3 * float(np.median(one)) for one in in_turns(turns, arguments.turns).T]
 
     calls = max(1, arguments.calls // 10)
+    large = [turn(LowRankGaussian(rank=4), 32, 10, 784, calls)]
+    large += [turn(DiagonalGaussian(), 32, 10, 3 * 784, calls)]
+    own, diagonal = in_turns(large, arguments.turns).T
     by_dim = milliseconds([turn(LowRankGaussian(rank=4), 32, 10, dim, calls) for dim in TARGETS])
     by_rank = milliseconds([turn(LowRankGaussian(rank=rank), 32, 10, 784, calls) for rank in RANKS])
     result["low-rank(4), K=10, 32 rows: milliseconds by targets"] = {
@@ -82,6 +83,9 @@ def main() -> None:
         str(rank): round(value, 2) for rank, value in zip(RANKS, by_rank, strict=True)
     }
     result["slope over ranks"] = round(slope(RANKS, by_rank), 2)
+    result["low-rank(4), D=784, relative to diagonal Gaussians with as many raw outputs"] = round(
+        float(np.median(own / diagonal)), 2
+    )
     shape = f"{ROWS} rows, K={COMPONENTS}, D={DIM}"
     ratios = {}
     for name, kind in FAMILIES.items():

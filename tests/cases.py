@@ -128,7 +128,7 @@ SHARE_MOMENTS = ((0.5, 0.3, 0.8), (0.02, 0.03, 0.01))
 FAMILIES = {
     "diag": _location_scale(DiagonalGaussian(), stats.norm),
     "full": _cholesky(FullGaussian()),
-    "tied": _cholesky(TiedGaussian()),
+    "tied": _cholesky(TiedGaussian())._replace(has_own_metric=True),
     "spherical": _location_scale(SphericalGaussian(), stats.norm)._replace(has_own_metric=True),
     "low-rank": FamilyCase(
         LowRankGaussian(),

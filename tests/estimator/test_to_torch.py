@@ -25,6 +25,8 @@ pytestmark = pytest.mark.trains
 SETTINGS = {
     "defaults": {},
     "full covariance": {"covariance": "full"},
+    "one scale": {"covariance": "spherical"},
+    "one covariance": {"covariance": "tied"},
     "networks alone": {"guard": False},
     "one network alone": {"n_members": 1, "guard": False, "covariance": "full"},
     "one network": {"n_members": 1},

@@ -14,9 +14,7 @@ from ngem.objectives import NGEM, NLL
 
 from ..cases import FAMILIES, slow_but
 
-INDEPENDENT = [
-    name for name, case in FAMILIES.items() if case.standard and case.family.has_boxes
-]
+INDEPENDENT = [name for name, case in FAMILIES.items() if case.standard and case.family.has_boxes]
 
 #: Lower and upper ends in units of the scale.
 ENDS = [

@@ -14,7 +14,7 @@ from ngem._defaults import COORDINATE_CHOICES
 from ngem.families import FAMILY_NAMES, DiagonalGaussian, get_family
 
 from .. import oracles
-from ..cases import FAMILIES, families_but_slow, random_params, random_raw
+from ..cases import FAMILIES, families_but_slow, random_params, random_raw, slow_but
 
 KEY = jax.random.key(7)
 ELEMENTWISE = [
@@ -25,11 +25,20 @@ WITH_CRPS = [name for name, case in FAMILIES.items() if case.family.has_crps]
 
 #: For families whose targets may be any numbers; others are bounded and widened as these are.
 ON_LINE = pytest.mark.parametrize(
-    "case", [pytest.param(case, id=name) for name, case in FAMILIES.items() if case.is_on_line]
+    "case",
+    [
+        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name == "tied"))
+        for name, case in FAMILIES.items()
+        if case.is_on_line
+    ],
 )
 
 
-@pytest.fixture(params=FAMILIES, name="case")
+#: A tied covariance differs from a full one in what components share, not in a component.
+CASES = [pytest.param(name, marks=[pytest.mark.slow] * (name == "tied")) for name in FAMILIES]
+
+
+@pytest.fixture(params=CASES, name="case")
 def _case(request):
     return FAMILIES[request.param]
 
@@ -307,7 +316,7 @@ def distances_of(name):
     return jax.jit(family.mean_distance), jax.jit(family.mean_distance_between)
 
 
-@pytest.mark.parametrize("name", WITH_CRPS)
+@pytest.mark.parametrize("name", slow_but(WITH_CRPS, "diag", "full", "laplace"))
 @pytest.mark.parametrize("ratio", [0.1, 0.95, 1.0, 1 + 1e-9, 3.0])
 @pytest.mark.parametrize("offset", [0.0, 0.4, 30.0])
 def test_mean_distances_equal_scipys(name, ratio, offset):

@@ -8,12 +8,14 @@ from scipy import stats
 
 from ngem.mixture import gaussian_mixture
 
-from ..cases import FAMILIES, random_mixture
+from ..cases import FAMILIES, random_mixture, slow_but
 
 KEY = jax.random.key(3)
 
 
-@pytest.mark.parametrize("name", ["full", "diag"])
+@pytest.mark.parametrize(
+    "name", slow_but(["full", "diag", "low-rank", "tied", "spherical"], "full", "low-rank")
+)
 @pytest.mark.parametrize("dims", [(1,), (2, 0)])
 def test_joint_density_is_marginal_times_conditional(name, dims):
     mixture = random_mixture(FAMILIES[name].family, KEY, batch=(2,), comp=3, dim=3)

@@ -39,7 +39,8 @@ class Oracle:
         return below + above
 
 
-ONE_DIMENSIONAL = [name for name in FAMILIES if name not in ("diag", "full", "laplace")]
+GAUSSIAN = [name for name, case in FAMILIES.items() if case.family.names[0] == "gaussian"]
+ONE_DIMENSIONAL = [name for name in FAMILIES if name not in (*GAUSSIAN, "laplace")]
 
 
 def make_mixture(name):

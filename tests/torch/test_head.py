@@ -5,12 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ngem.families import DiagonalGaussian, FullGaussian
+from ngem.families import DiagonalGaussian, FullGaussian, SphericalGaussian, TiedGaussian
 from ngem.nn import MixtureNetwork
 
 from .common import ours, torch
 
-FAMILIES = {"diag": DiagonalGaussian(), "full": FullGaussian()}
+FAMILIES = {
+    "diag": DiagonalGaussian(),
+    "full": FullGaussian(),
+    "spherical": SphericalGaussian(),
+    "tied": TiedGaussian(),
+}
 
 BOTH_COVARIANCES = pytest.mark.parametrize("covariance", FAMILIES)
 
@@ -49,7 +54,7 @@ def test_scales_have_a_floor_and_a_ceiling(covariance):
     layer = ours.RawToMixture(1, 2, covariance, scale_floor=0.01)
     for raw, expected in ((-1e4, 0.01), (1e4, torch.tensor(40.0).exp().item() + 0.01)):
         scale = layer(torch.full((1, layer.num_raw), raw)).scale
-        diagonal = scale.diagonal(dim1=-2, dim2=-1) if covariance == "full" else scale
+        diagonal = scale.diagonal(dim1=-2, dim2=-1) if scale.dim() > 3 else scale
         torch.testing.assert_close(diagonal, torch.full_like(diagonal, expected))
         assert scale.square().isfinite().all()
 
@@ -61,7 +66,9 @@ def test_the_state_of_a_head_is_that_of_its_linear_layer():
 
 
 def test_the_head_refuses_what_does_not_match():
-    with pytest.raises(ValueError, match="covariance must be one of 'diag', 'full', got 'tied'"):
-        ours.MixtureDensityHead(2, 3, 1, covariance="tied")
+    with pytest.raises(
+        ValueError, match=r"covariance must be one of 'diag', 'full',.*got 'low-rank'"
+    ):
+        ours.MixtureDensityHead(2, 3, 1, covariance="low-rank")
     with pytest.raises(ValueError, match=r"shape \(\.\.\., 9\).*got \(4, 8\)"):
         ours.RawToMixture(3, 1)(torch.zeros(4, 8))

@@ -36,6 +36,11 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
             f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
             "family='gaussian'."
         )
+    if covariance == "low-rank":
+        raise ValueError(
+            "ngem.torch has no components with covariance='low-rank'; fit with covariance='diag' "
+            "or 'full' to convert a model."
+        )
     members, guard = model.network.members, model.network.guard
     return torch.MixtureDensityNetwork(
         _features(model.inputs),

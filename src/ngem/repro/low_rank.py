@@ -25,7 +25,8 @@ class Settings:
         objective: Name of an objective.
         seeds: Seeds of networks and batches.
         batch_size: Images per step.
-        learning_rate: Learning rate of Adam, constant.
+        learning_rate: Learning rate of Adam at the start; it falls to zero as a cosine.
+        ema: Decay of the average of parameters that is kept.
         hidden_sizes: Hidden layers of the network.
         scale_floor: Smallest standard deviation of a pixel in [0, 1] beside its factors.
         rows: Number of training images, 0 for all.
@@ -36,6 +37,7 @@ class Settings:
     seeds: list[int]
     batch_size: int
     learning_rate: float
+    ema: float
     hidden_sizes: list[int]
     scale_floor: float
     rows: int
@@ -60,7 +62,8 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     plan = training.Plan(
         objective=OBJECTIVES[settings.objective],
         batch_size=settings.batch_size,
-        learning_rate_schedule="constant",
+        learning_rate_schedule="cosine",
+        ema=settings.ema,
     )
     train, test = load("train", settings.rows), load("test", settings.rows)
     started = time.process_time()

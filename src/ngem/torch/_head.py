@@ -12,6 +12,9 @@ from ._mixture import MixtureParameters
 # finite in single precision, so a prediction there is wide rather than NaN.
 _LARGEST = 40.0
 
+#: Names of covariances, and the shape that scales have then.
+_SCALES = {"diag": "diag", "full": "full", "spherical": "diag", "tied": "full"}
+
 
 class RawToMixture(nn.Module):
     """A layer without weights, from raw outputs to mixtures.
@@ -22,7 +25,8 @@ class RawToMixture(nn.Module):
     Args:
         n_components: Number of components.
         dim: Number of target columns.
-        covariance: "diag" for standard deviations, "full" for lower Cholesky factors.
+        covariance: "diag" for standard deviations, "full" for lower Cholesky factors; "spherical"
+            for one standard deviation in all columns, "tied" for one factor of all components.
         scale_floor: The smallest scale that can be expressed.
     """
 
@@ -38,19 +42,22 @@ class RawToMixture(nn.Module):
         super().__init__()
         self.n_components = n_components
         self.dim = dim
-        self.covariance = _checks.check_choice("covariance", covariance, COVARIANCES)
+        self.covariance = _checks.check_choice("covariance", covariance, _SCALES)
         self.scale_floor = scale_floor
         self.register_buffer("index", self.family.entry_index(dim), persistent=False)
 
     @property
     def family(self) -> AbstractGaussian:
         """The distribution of the components."""
-        return COVARIANCES[self.covariance]
+        return COVARIANCES[_SCALES[self.covariance]]
 
     @property
     def num_raw(self) -> int:
         """The number of raw outputs that describe a mixture."""
-        return self.n_components * (1 + self.dim + self.family.num_raw(self.dim))
+        count, n_scale = self.n_components, self.family.num_raw(self.dim)
+        if self.covariance == "tied":
+            return count * (1 + self.dim) + n_scale
+        return count * (1 + self.dim + (1 if self.covariance == "spherical" else n_scale))
 
     def forward(self, raw: Tensor) -> MixtureParameters:
         """Return the mixture that each row of raw outputs describes."""
@@ -61,7 +68,7 @@ class RawToMixture(nn.Module):
                 "num_raw."
             )
         logits, rest = raw[..., : self.n_components], raw[..., self.n_components :]
-        rest = rest.unflatten(-1, (self.n_components, -1))
+        rest = self._each(rest)
         mean, log_scale = rest[..., : self.dim], rest[..., self.dim : 2 * self.dim]
         # Autocast would round the scale to three digits.
         if log_scale.dtype in (torch.bfloat16, torch.float16):
@@ -69,6 +76,18 @@ class RawToMixture(nn.Module):
         positive = log_scale.clamp(max=_LARGEST).exp() + self.scale_floor
         scale = self.family.assemble(positive, rest[..., 2 * self.dim :], self.index)
         return MixtureParameters(logits, mean, scale)
+
+    def _each(self, rest: Tensor) -> Tensor:
+        """Return the raw outputs of each component, those that are shared repeated."""
+        count, dim = self.n_components, self.dim
+        if self.covariance == "tied":
+            own = rest[..., : count * dim].unflatten(-1, (count, dim))
+            shared = rest[..., count * dim :].unsqueeze(-2)
+            return torch.cat([own, shared.expand(*own.shape[:-1], -1)], -1)
+        rest = rest.unflatten(-1, (count, -1))
+        if self.covariance == "spherical":
+            return torch.cat([rest[..., :dim], rest[..., dim:].expand(*rest.shape[:-1], dim)], -1)
+        return rest
 
     def extra_repr(self) -> str:
         return (
@@ -84,7 +103,7 @@ class MixtureDensityHead(nn.Module):
         in_features: Number of features.
         n_components: Number of components.
         dim: Number of target columns.
-        covariance: "diag" for standard deviations, "full" for lower Cholesky factors.
+        covariance: "diag", "full", "spherical" or "tied", as for `RawToMixture`.
         scale_floor: The smallest scale that can be expressed.
 
     >>> head = MixtureDensityHead(64, n_components=5, dim=2)
