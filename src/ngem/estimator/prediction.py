@@ -182,9 +182,21 @@ class Model(Generic[Network, Inputs]):
         of_interval = 0.0 if self.resolution is None else np.log(self.resolution)
         return np.where(lower == upper, np.log(self.targets.scale), of_interval).sum(axis=1)
 
-    def pit(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def cdf(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
         return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",))
+
+    def pit(self, x: np.ndarray, y: np.ndarray, seed: Any = 0) -> np.ndarray:
+        """Return the probability integral transform of each target column, (rows, dim).
+
+        Where the distribution function has a step at the target, a uniform number between both
+        ends of the step: only then are the values of true densities uniform.
+        """
+        at = self.cdf(x, y)
+        if not self.network.family.has_steps:
+            return at
+        before = self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf_before",))
+        return before + np.random.default_rng(seed).uniform(size=at.shape) * (at - before)
 
     def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score of each target column, (rows, dim)."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..families import settle_name
 from ..nn import average
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
@@ -223,6 +224,7 @@ class MDNRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        settings["family"] = settle_name(settings["family"], table.y)
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None

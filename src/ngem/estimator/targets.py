@@ -141,7 +141,7 @@ class LinkedPredictor(AbstractPredictor):
 def fit_targets(family: AbstractFamily, seen: Table, *, scale: bool = True) -> TargetUnits:
     """Return how targets become what networks learn, from the rows that members see."""
     location, size = fit_scaling(family.link.forward(seen.y), seen.weights)
-    can_shift, can_scale = family.base.admits_shift and scale, family.base.admits_scale and scale
+    can_shift, can_scale = family.base.admits_shift and scale, family.base.is_scalable and scale
     return TargetUnits(
         family,
         Scaling(

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .independent import AbstractIndependent, LocationScale
 from .positive import AbstractPositive
-from .special import excess_trigamma, invert_cdf, stirling_rest, trigamma
+from .special import excess_trigamma, exp_excess, invert_cdf, stirling_rest, trigamma
 
 #: Steps of Newton's method from the variance of the logarithm to the scale.
 _STEPS = 12
@@ -35,7 +35,7 @@ class LogGamma(AbstractIndependent):
     def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         shape, offset = params.scale**-2, y - params.mean
         constant = -jnp.log(params.scale) - _LOG_SQRT_2PI - stirling_rest(shape)
-        return constant - shape * _exp_excess(offset)
+        return constant - shape * exp_excess(offset)
 
     def each_cdf(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         shape, at = self._gamma(params, y)
@@ -125,16 +125,6 @@ class Gamma(AbstractPositive):
 
     def scale_of_variation(self, squared: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return jnp.sqrt(squared)
-
-
-def _exp_excess(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return exp(x) - 1 - x, by its series for small x."""
-    small = jnp.abs(x) < 0.1
-    inside = jnp.where(small, 1.0, jnp.minimum(x, 80.0))
-    s = jnp.where(small, x, 0.0)
-    series = s**2 / 2 * (1 + s / 3 * (1 + s / 4 * (1 + s / 5 * (1 + s / 6 * (1 + s / 7)))))
-    direct = jnp.expm1(inside) - jnp.where(small, 1.0, x)
-    return jnp.where(small, series, direct)
 
 
 def _scale_of_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -19,8 +19,9 @@ from ..families import (
     FullGaussian,
     LocationScale,
     MeanCholesky,
+    invert_steps,
 )
-from . import checks, univariate
+from . import atoms, checks, integers, univariate
 from .blocks import over_blocks, padded
 from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
 
@@ -272,6 +273,15 @@ class Mixture(eqx.Module):
     def _at(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
         return self._cdf()(y[..., 0])
 
+    def cdf_before(self, y: Any) -> Float[Array, "*rows"]:
+        """Return P(Y < y) of a one-dimensional mixture: less than `cdf` where that has a step."""
+        checks.check_one_dimensional("cdf_before", self.dim)
+        return self._each_row(Mixture._before, self._read(y))
+
+    @eqx.filter_jit
+    def _before(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        return jnp.minimum(self._average(self.family.cdf_before)(y), 1)
+
     def _cdf(self) -> Callable[[Float[Array, "*rows"]], Float[Array, "*rows"]]:
         """Return the distribution function as a function of y."""
         average = self._average(self.family.cdf)
@@ -306,18 +316,19 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, ""]) -> Float[Array, "*batch"]:
-        bounds = self._component_quantiles(q)
-        return univariate.quantile(
-            self._cdf(),
-            bounds.min(axis=-1),
-            bounds.max(axis=-1),
-            jnp.broadcast_to(q, bounds.shape[:-1]),
-        )
+        lower, upper = self._component_brackets(q)
+        lower, upper = lower.min(axis=-1), upper.max(axis=-1)
+        level = jnp.broadcast_to(q, lower.shape)
+        if self.family.is_discrete:
+            return invert_steps(self._cdf(), lower, upper, level)
+        known = atoms.quantile(self, level) if self.family.atoms else None
+        return univariate.quantile(self._cdf(), lower, upper, level, known)
 
     def crps(self, y: Any) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
-        In closed form for Gaussian and Laplace components, else by quadrature.
+        In closed form for Gaussian and Laplace components, a sum over integers for counts, else by
+        quadrature.
         """
         checks.check_one_dimensional("crps", self.dim)
         if self.family.has_crps:
@@ -329,7 +340,10 @@ class Mixture(eqx.Module):
         rows = y.shape[:-1]
         repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
         flat, y = repeated._by_row((repeated, y))
-        return univariate.crps(flat._cdf(), flat._shape()["grid"], y[:, 0]).reshape(rows)
+        if self.family.is_discrete:
+            return integers.crps(**flat._range(), y=y[:, 0]).reshape(rows)
+        grid = atoms.with_atoms(self.family.atoms, flat._shape()["grid"])
+        return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -370,10 +384,14 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         checks.check_one_dimensional("modes", self.dim)
+        if self.family.atoms:
+            return atoms.modes(self)
         return self._turning(Mixture._modes)
 
     @eqx.filter_jit
     def _modes(self, quick: bool) -> _Quick:
+        if self.family.is_discrete:
+            return integers.modes(**self._range(), n_modes=self.n_components).T, self._all()
         asked = {**self._shape(), "n_modes": self.n_components}
         if quick:
             x, is_right = univariate.quick_modes(**asked)
@@ -389,6 +407,10 @@ class Mixture(eqx.Module):
                 `n_components` intervals where the density has several bumps; or "equal-tailed",
                 one interval with the same probability on either side.
 
+        Of counts, the region is the smallest set of integers with at least that probability, as
+        first and last integer of each run. Single values with a probability of their own belong to
+        every region, as intervals without a length.
+
         Returns:
             Intervals in ascending order, NaN where there are no more.
         """
@@ -402,7 +424,9 @@ class Mixture(eqx.Module):
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - level / 2, 0.5 + level / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        return self._turning(Mixture._highest_density, shared=(level,))
+        if self.family.atoms:
+            return atoms.highest_density(self, level)
+        return self._turning(Mixture._highest_density, jnp.broadcast_to(level, self.batch_shape))
 
     def region_mass(self, y: Any) -> Float[Array, "*rows"]:
         """Return the probability of the highest-density region whose boundary goes through y.
@@ -413,21 +437,29 @@ class Mixture(eqx.Module):
         checks.check_one_dimensional("region_mass", self.dim)
         y = self._read(y)
         repeated: Mixture = broadcast_rows(self, self.batch_shape, y.shape[:-1])
-        mass = repeated._turning(Mixture._region_mass, y)
+        if self.family.atoms:
+            mass = atoms.region_mass(repeated, y)
+        else:
+            mass = repeated._turning(Mixture._region_mass, y)
         # No density is below that of NaN: without this, the mass would be a plausible number.
         return jnp.where(jnp.isnan(y[..., 0]), jnp.nan, mass)
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
+        if self.family.is_discrete:
+            return integers.region_mass(**self._range(), y=y[:, 0]), self._all()
         asked = {**self._bumps(), "x": y[:, 0], "n_intervals": self.n_components}
         if quick:
             return univariate.quick_region_mass(**asked)
         return univariate.region_mass(**asked), None
 
     @eqx.filter_jit
-    def _highest_density(self, coverage: Float[Array, ""], quick: bool) -> _Quick:
-        every = jnp.broadcast_to(coverage, self.batch_shape)
-        asked = {**self._bumps(), "coverage": every, "n_intervals": self.n_components}
+    def _highest_density(self, coverage: Float[Array, " batch"], quick: bool) -> _Quick:
+        asked = {"coverage": coverage, "n_intervals": self.n_components}
+        if self.family.is_discrete:
+            region = integers.highest(**self._range(), **asked)
+            return jnp.moveaxis(region, -1, 0), self._all()
+        asked = {**self._bumps(), **asked}
         if quick:
             region, is_right = univariate.quick_highest_density(**asked)
             return jnp.moveaxis(region, -1, 0), is_right
@@ -493,9 +525,25 @@ class Mixture(eqx.Module):
             "upper": ends[1].max(axis=-1),
         }
 
+    def _range(self) -> dict[str, Any]:
+        """Return the log probabilities of counts, and integers that hold nearly all of them."""
+        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(self.logits.dtype).eps).astype(self.logits.dtype)
+        log_prob = lambda x: self._log_density(x)  # noqa: E731
+        lower, upper = (self._quantile(q) for q in (tail, 1 - tail))
+        return {"log_prob": log_prob, "lower": lower, "upper": upper}
+
+    def _all(self) -> Array:
+        """Return that an answer is right for all rows."""
+        return jnp.ones(self.batch_shape, bool)
+
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
         return map_components(
             self.family.quantile, self.components, self.batch_shape, q, event_rank=0
+        )
+
+    def _component_brackets(self, q: Float[Array, "..."]) -> Any:
+        return map_components(
+            self.family.bracket, self.components, self.batch_shape, q, event_rank=0
         )
 
     def _shape(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def quantile(
     lower: Float[Array, "..."],
     upper: Float[Array, "..."],
     q: Float[Array, "..."],
+    known: Float[Array, "..."] | None = None,
 ) -> Float[Array, "..."]:
     """Return the x at which the distribution function reaches q, element by element.
 
@@ -56,17 +57,22 @@ def quantile(
         lower: A point at or below each quantile; for a mixture, its components' smallest quantile.
         upper: A point at or above each quantile; for a mixture, its components' largest quantile.
         q: Probabilities; 0 gives -inf, 1 gives inf, and all else outside (0, 1) gives NaN.
+        known: Quantiles at steps of the distribution function, NaN where it has none at q.
 
     Returns:
         Quantiles, exact in probability up to the spacing of floats.
     """
     lower, upper, q = jnp.broadcast_arrays(lower, upper, q)
     inside = (q > 0) & (q < 1)
+    if known is not None:
+        inside = inside & jnp.isnan(known)
     level = jnp.where(inside, q, 0.5)
     # Below the spacing of probabilities every difference is rounding.
     spacing = lax.stop_gradient(level) * jnp.finfo(level.dtype).eps.astype(level.dtype)
     x = _root(lambda x: cdf(x) - level, lower, upper, inside, atol=spacing)
     outside = jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, jnp.nan))
+    if known is not None:
+        outside = jnp.where(jnp.isnan(known), outside, known)
     return jnp.where(inside, x, outside.astype(x.dtype))
 
 
