@@ -236,7 +236,7 @@ ATOMS = {
     "logitnormal + 0 + 1": AtomCase(
         get_family("logitnormal + 0:0.2 + 1:0.3"),
         _with_two,
-        moments=((0.5, 0.4, 0.6), (0.13, 0.12, 0.14)),
+        moments=((0.5, 0.45, 0.6), (0.13, 0.14, 0.14)),
     ),
 }
 

@@ -283,12 +283,10 @@ class AbstractFamily(abc.ABC):
     def quantile(self, params: Params, q: Float[Array, ""]) -> Float[Array, ""]:
         """Return the inverse of `cdf`; where it has a step, the least y that reaches q."""
 
-    def bracket(
-        self, params: Params, q: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def bracket(self, params: Params, q: Float[Array, ""]) -> Float[Array, " 2"]:
         """Return two points between which the quantile at q lies, quickly found."""
         x = self.quantile(params, q)
-        return x, x
+        return jnp.stack([x, x])
 
     @property
     def smooth(self) -> "AbstractFamily":

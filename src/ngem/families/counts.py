@@ -98,14 +98,14 @@ class AbstractCount(AbstractFamily):
         low, high = self.bracket(params, q)
         return invert_steps(lambda y: self.each_cdf(own, y), low, high, q)
 
-    def bracket(self, params: Any, q: Float[Array, ""]) -> tuple[Array, Array]:
+    def bracket(self, params: Any, q: Float[Array, ""]) -> Float[Array, " 2"]:
         """Return an integer below a quantile and one at or above it, by Cantelli's inequality."""
         mean, std = self.mean(params)[0], jnp.sqrt(self.variance(params)[0])
         inside = jnp.clip(q, 1e-12, 1 - jnp.finfo(q.dtype).eps)
         odds = jnp.sqrt(inside / (1 - inside))
         low = jnp.maximum(jnp.floor(mean - std / odds) - 2, -1.0)
         high = jnp.ceil(mean + std * odds) + 2
-        return low, jnp.minimum(high, self.most) if np.isfinite(self.most) else high
+        return jnp.stack([low, jnp.minimum(high, self.most)])
 
     def covariance(self, params: Any) -> Float[Array, "dim dim"]:
         return jnp.diag(self.variance(params))

@@ -14,6 +14,9 @@ from .special import excess_trigamma, exp_excess, invert_cdf, stirling_rest, tri
 #: Steps of Newton's method from the variance of the logarithm to the scale.
 _STEPS = 12
 
+#: Logarithm of the smallest argument of an incomplete gamma function.
+_LEAST_OFFSET = 80.0
+
 _LOG_SQRT_2PI = 0.9189385332046727
 
 
@@ -49,12 +52,17 @@ class LogGamma(AbstractIndependent):
         above = jax.scipy.special.gammaincc(shape, at)
         below = jax.scipy.special.gammainc(shape, at)
         tail = jnp.where(is_above, above, below)
-        return jnp.log(jnp.maximum(tail, jnp.finfo(tail.dtype).tiny))
+        log_tail = jnp.log(jnp.maximum(tail, jnp.finfo(tail.dtype).tiny))
+        # Below what an exponential can be, the first term of the series is exact.
+        offset = jnp.minimum(y - params.mean, -_LEAST_OFFSET)
+        log_below = shape * (offset + jnp.log(shape)) - jax.scipy.special.gammaln(shape + 1)
+        series = jnp.where(is_above, jnp.log1p(-jnp.exp(log_below)), log_below)
+        return jnp.where(y - params.mean < -_LEAST_OFFSET, series, log_tail)
 
     def _gamma(self, params: LocationScale, y: Float[Array, "..."]) -> tuple[Array, Array]:
         shape = params.scale**-2
         shape, offset = jnp.broadcast_arrays(shape, y - params.mean)
-        return shape, shape * jnp.exp(jnp.clip(offset, -80.0, 80.0))
+        return shape, shape * jnp.exp(jnp.clip(offset, -_LEAST_OFFSET, 80.0))
 
     def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
         unit = LocationScale(jnp.zeros_like(params.scale), params.scale)

@@ -175,7 +175,7 @@ class Inflated(AbstractFamily):
         return AtomAndRest(logit, self.inner.from_moments(*self._possible(own, rest)))
 
     def _possible(
-        self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."]
     ) -> tuple[Array, Array]:
         """Return moments that the other values can have, near those asked for."""
         low, high = self.smooth.link.ends

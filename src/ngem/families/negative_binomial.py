@@ -21,6 +21,9 @@ _NODES, _WEIGHTS = 0.5 * (1 + _POINTS), 0.5 * _WEIGHTS
 #: Logarithm of what the rest of that integral is below.
 _NEGLIGIBLE = 22.0
 
+#: Smallest information, whose inverse is finite in single precision.
+_LEAST = 1e-25
+
 #: Variance over mean, minus one, below which tails are those of a Poisson distribution.
 _POISSON = 1e-4
 
@@ -46,7 +49,8 @@ class NegativeBinomial(AbstractCount, AbstractTwoParameters):
     def information(self, params: LocationScale) -> tuple[Any, Any]:
         squared = params.scale**2
         excess = squared * jnp.exp(params.mean)
-        return excess / (1 + excess), _scale_information(1 / squared, excess)
+        for_scale = _scale_information(1 / squared, excess)
+        return jnp.maximum(excess / (1 + excess), _LEAST), jnp.maximum(for_scale, _LEAST)
 
     def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the log probability, by Stirling's formula and its rest.
@@ -136,9 +140,9 @@ def _scale_information(r: Float[Array, "..."], c: Float[Array, "..."]) -> Float[
         t = float(node) * reach
         y = jnp.exp(-t)
         ratio = c / (1 + c * y)
-        total = total + float(weight) * jnp.exp(-(r + 1) * t) * ratio**2 * _log_excess(
-            -ratio * jnp.expm1(-t)
-        )
+        # The root of the exponential first: the square of the ratio may overflow.
+        factor = (ratio * jnp.exp(-0.5 * (r + 1) * t)) ** 2
+        total = total + float(weight) * factor * _log_excess(-ratio * jnp.expm1(-t))
     return 4 * r * reach * total
 
 
@@ -148,4 +152,4 @@ def _log_excess(x: Float[Array, "..."]) -> Float[Array, "..."]:
     s = jnp.where(small, x, 0.0)
     series = 1 / 2 - s * (1 / 3 - s * (1 / 4 - s * (1 / 5 - s * (1 / 6 - s * (1 / 7 - s / 8)))))
     large = jnp.where(small, 1.0, x)
-    return jnp.where(small, series, (large - jnp.log1p(large)) / large**2)
+    return jnp.where(small, series, (1 - jnp.log1p(large) / large) / large)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from .roots import Elementwise
 
@@ -22,9 +22,9 @@ class _Grid(NamedTuple):
     last: Float[Array, "*rows"]
     step: Float[Array, "*rows"]
 
-    def chunk(self, number: Int[Array, ""], size: int) -> Float[Array, "point *rows"]:
+    def chunk(self, number: Float[Array, ""], size: int) -> Float[Array, "point *rows"]:
         """Return some of the points."""
-        index = (number * size + jnp.arange(size)).astype(self.first.dtype)
+        index = number * size + jnp.arange(size, dtype=self.first.dtype)
         index = index.reshape(-1, *(1 for _ in self.first.shape))
         return self.first[None] + index * self.step[None]
 
@@ -73,11 +73,10 @@ def crps(
         inside = jnp.where(x <= grid.last[None], squares, 0.0)
         return number + 1, before + jnp.sum(mass, axis=0), total + jnp.sum(inside, axis=0)
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(y), jnp.zeros_like(y))
-    number, _, total = lax.while_loop(proceed, add, start)
+    start = (jnp.zeros((), y.dtype), jnp.zeros_like(y), jnp.zeros_like(y))
+    total = lax.while_loop(proceed, add, start)[2]
     n_points = jnp.floor((grid.last - grid.first) / grid.step) + 1
     end = grid.first + n_points * grid.step  # the first integer beyond all of the grid
-    del number
     return total + jnp.maximum(grid.first - y, 0.0) + jnp.maximum(y - end, 0.0)
 
 
@@ -101,7 +100,7 @@ def highest(
         First and last integer of each run in ascending order, padded with NaN.
     """
     grid = _grid(lower, upper, _MOST)
-    x = grid.chunk(jnp.zeros((), jnp.int32), _MOST)
+    x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
     mass = grid.masses(log_prob, x)
     ordered = jnp.sort(mass, axis=0)[::-1]
     # Rounding must not make a set larger than it need be.
@@ -128,7 +127,7 @@ def region_mass(
 ) -> Float[Array, "*rows"]:
     """Return the probability of all integers that are at least as probable as y."""
     grid = _grid(lower, upper, _MOST)
-    mass = grid.masses(log_prob, grid.chunk(jnp.zeros((), jnp.int32), _MOST))
+    mass = grid.masses(log_prob, grid.chunk(jnp.zeros((), grid.first.dtype), _MOST))
     own = grid.step * jnp.exp(log_prob(y[None])[0])
     # Twice the same probability may differ by rounding.
     counts = mass >= own[None] * (1 - 64 * jnp.finfo(y.dtype).eps.astype(y.dtype))
@@ -143,7 +142,7 @@ def modes(
 ) -> Float[Array, "mode *rows"]:
     """Return integers more probable than both neighbors, the most probable first."""
     grid = _grid(lower, upper, _MOST)
-    x = grid.chunk(jnp.zeros((), jnp.int32), _MOST)
+    x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
     mass = grid.masses(log_prob, x)
     edge = jnp.full_like(mass[:1], -1.0)
     rises = mass > jnp.concatenate([edge, mass[:-1]])

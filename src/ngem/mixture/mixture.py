@@ -316,8 +316,8 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, ""]) -> Float[Array, "*batch"]:
-        lower, upper = self._component_brackets(q)
-        lower, upper = lower.min(axis=-1), upper.max(axis=-1)
+        brackets = self._component_brackets(q)
+        lower, upper = brackets[..., 0].min(axis=-1), brackets[..., 1].max(axis=-1)
         level = jnp.broadcast_to(q, lower.shape)
         if self.family.is_discrete:
             return invert_steps(self._cdf(), lower, upper, level)
@@ -541,7 +541,7 @@ class Mixture(eqx.Module):
             self.family.quantile, self.components, self.batch_shape, q, event_rank=0
         )
 
-    def _component_brackets(self, q: Float[Array, "..."]) -> Any:
+    def _component_brackets(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp 2"]:
         return map_components(
             self.family.bracket, self.components, self.batch_shape, q, event_rank=0
         )
