@@ -477,14 +477,14 @@ class Mixture(eqx.Module):
         rows = self._by_row((self, *per_row))
         if not all(map(checks.is_concrete, jax.tree.leaves((rows, shared)))):
             answers, _ = program(*rows, *shared, quick=False)
-            return answers.reshape(*self.batch_shape, *answers.shape[1:])
+            return answers.reshape((*self.batch_shape, *answers.shape[1:]))
         numbers = jax.tree.map(np.asarray, rows)
         answers, is_right = _in_blocks(partial(program, quick=True), numbers, shared, _GRID_BLOCK)
         if not is_right.all():
             wrong = jax.tree.map(lambda leaf: leaf[~is_right], numbers)
             general = partial(program, quick=False)
             answers[~is_right], _ = _in_blocks(general, wrong, shared, _GRID_BLOCK)
-        return jnp.asarray(answers.reshape(*self.batch_shape, *answers.shape[1:]))
+        return jnp.asarray(answers.reshape((*self.batch_shape, *answers.shape[1:])))
 
     def _by_row(self, tree: Any) -> Any:
         """Return arrays that begin with the axes of the batch with one axis of rows instead."""

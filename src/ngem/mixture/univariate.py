@@ -92,11 +92,14 @@ def crps(
     """
     x = jnp.sort(jnp.concatenate([lax.stop_gradient(grid), y[None]]), axis=0)
     low, width = x[:-1], jnp.diff(x, axis=0)
+    eps = jnp.finfo(y.dtype).eps.astype(y.dtype)
 
     def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
         at = low + node[0] * width
         below = cdf(at)
-        square = jnp.where(at < y[None], below, 1 - below) ** 2
+        # Rounding leaves a few units of 1 - F, which a cell far out may be wide enough to show.
+        above = jnp.where(1 - below < _ROUNDING * eps, 0.0, 1 - below)
+        square = jnp.where(at < y[None], below, above) ** 2
         return total + node[1] * jnp.sum(width * square, axis=0), None
 
     nodes, weights = (jnp.asarray(part, y.dtype) for part in _NODES)
