@@ -28,6 +28,7 @@ from .powers import power_of
 from .propose import Proposal, propose_family
 from .special import invert_steps
 from .student import Student
+from .von_mises import Direction, VonMises
 from .weibull import Weibull
 
 FAMILIES: dict[str, type[AbstractFamily]] = {
@@ -44,6 +45,7 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,
     "binomial": Binomial,
+    "von-mises": VonMises,
 }
 
 #: What users choose from: names of distributions, and of covariance structures.
@@ -137,6 +139,7 @@ __all__ = [
     "Binomial",
     "Condition",
     "DiagonalGaussian",
+    "Direction",
     "FullGaussian",
     "Gamma",
     "Gumbel",
@@ -153,6 +156,7 @@ __all__ = [
     "Poisson",
     "Proposal",
     "Student",
+    "VonMises",
     "Weibull",
     "covariances_of",
     "gather_conditions",

@@ -117,9 +117,23 @@ class AbstractFamily(abc.ABC):
         return ()
 
     @property
+    def circle(self) -> float | None:
+        """Length of the circle on which targets lie; None on a line."""
+        return None
+
+    def difference(self, one: Any, other: Any) -> Any:
+        """Return one value minus another; on a circle, the shorter way. NumPy and JAX alike."""
+        return one - other
+
+    @property
     def has_steps(self) -> bool:
         """Whether the distribution function has steps."""
         return self.is_discrete or bool(self.atoms)
+
+    @property
+    def takes_intervals(self) -> bool:
+        """Whether it gives a likelihood to intervals, and rounded targets need one."""
+        return not self.is_discrete
 
     @property
     def takes_rows(self) -> bool:
@@ -210,6 +224,14 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def mean(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the expectation."""
+
+    def mean_parts(self, params: Params) -> Float[Array, "dim part"]:
+        """Return numbers whose average over components decides the mean of a mixture."""
+        return self.mean(params)[:, None]
+
+    def mean_of_parts(self, parts: Float[Array, "... part"]) -> Float[Array, "..."]:
+        """Return the mean of a mixture from the average of `mean_parts`."""
+        return parts[..., 0]
 
     @abc.abstractmethod
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:

@@ -181,7 +181,10 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
-        """Return the expectation of each row."""
+        """Return the expectation of each row; of directions, the mean direction."""
+        if self.family.circle is not None:
+            parts = self._per_component(self.family.mean_parts)
+            return self.family.mean_of_parts(jnp.sum(self.weights[..., None, None] * parts, axis=-3))
         return jnp.sum(self.weights[..., None] * self.component_mean(), axis=-2)
 
     @eqx.filter_jit
@@ -197,7 +200,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        between = (self.component_mean() - self.mean()[..., None, :]) ** 2
+        between = self.family.difference(self.component_mean(), self.mean()[..., None, :]) ** 2
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
 
@@ -208,7 +211,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
         """Return the covariance matrix of each row."""
-        offset = self.component_mean() - self.mean()[..., None, :]
+        offset = self.family.difference(self.component_mean(), self.mean()[..., None, :])
         within = self._per_component(self.family.covariance)
         outer = offset[..., :, None] * offset[..., None, :]
         return jnp.sum(self.weights[..., None, None] * (within + outer), axis=-3)
@@ -455,7 +458,9 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _highest_density(self, coverage: Float[Array, " batch"], quick: bool) -> _Quick:
-        asked = {"coverage": coverage, "n_intervals": self.n_components}
+        # On a circle, the cut may divide one interval.
+        n_intervals = self.n_components + (self.family.circle is not None)
+        asked = {"coverage": coverage, "n_intervals": n_intervals}
         if self.family.is_discrete:
             region = integers.highest(**self._range(), **asked)
             return jnp.moveaxis(region, -1, 0), self._all()
