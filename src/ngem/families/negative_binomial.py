@@ -135,15 +135,17 @@ def _scale_information(r: Float[Array, "..."], c: Float[Array, "..."]) -> Float[
     is t = -log(y).
     """
     reach = jnp.minimum(_NEGLIGIBLE / r, jnp.log1p(c)) + _NEGLIGIBLE / (1 + r)
-    total = jnp.zeros_like(reach)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-        t = float(node) * reach
-        y = jnp.exp(-t)
-        ratio = c / (1 + c * y)
+    nodes, weights = (jnp.asarray(part, reach.dtype) for part in (_NODES, _WEIGHTS))
+
+    def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
+        t = node[0] * reach
+        ratio = c / (1 + c * jnp.exp(-t))
         # The root of the exponential first: the square of the ratio may overflow.
         factor = (ratio * jnp.exp(-0.5 * (r + 1) * t)) ** 2
-        total = total + float(weight) * factor * _log_excess(-ratio * jnp.expm1(-t))
-    return 4 * r * reach * total
+        return total + node[1] * factor * _log_excess(-ratio * jnp.expm1(-t)), None
+
+    # A loop, because 32 copies of all this would take long to compile.
+    return 4 * r * reach * jax.lax.scan(add, jnp.zeros_like(reach), (nodes, weights))[0]
 
 
 def _log_excess(x: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -319,10 +319,13 @@ def _integrate(k: Float[Array, "..."], reach: Float[Array, "..."], order: int) -
     """Return the integral of t^order exp(k (cos(t) - 1)) from 0 to reach, over 2 pi I0(k)."""
     # Beyond twelve standard deviations nothing is left.
     end = jnp.minimum(reach, jnp.minimum(math.pi, 12 / jnp.sqrt(k)))
-    total = jnp.zeros_like(end)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-        t = float(node) * end
-        total = total + float(weight) * t**order * jnp.exp(-2 * k * jnp.sin(0.5 * t) ** 2)
+    nodes, weights = (jnp.asarray(part, end.dtype) for part in (_NODES, _WEIGHTS))
+
+    def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
+        t = node[0] * end
+        return total + node[1] * t**order * jnp.exp(-2 * k * jnp.sin(0.5 * t) ** 2), None
+
+    total = jax.lax.scan(add, jnp.zeros_like(end), (nodes, weights))[0]
     return end * total / (2 * math.pi * jax.scipy.special.i0e(k))
 
 

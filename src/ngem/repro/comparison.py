@@ -164,7 +164,7 @@ def uci_table(spec: Spec, results: Results) -> Table:
 
 def families_table(spec: Spec, results: Results) -> Table:
     """Return mean test scores of each family by table."""
-    rows = [["targets", "method", "NLL", "minus Gaussian's", "PIT distance", "rounds"]]
+    rows = [["targets", "method", "NLL", "minus Gaussian's", "rounds"]]
     for name, table in spec.settings["tables"].items():
         base = scores(results.select(dataset=name, method="gaussian"), "nll")
         for method in ("gaussian", "family", "second", "ngboost"):
@@ -173,14 +173,12 @@ def families_table(spec: Spec, results: Results) -> Table:
                 continue
             nll = scores(runs, "nll")
             own = {"gaussian": "gaussian", "ngboost": f"NGBoost {table.get('ngboost')}"}
-            distance = "-" if method == "ngboost" else f"{scores(runs, 'calibration').mean():.3f}"
             rows.append(
                 [
                     name,
                     own.get(method, table.get(method)),
                     f"{nll.mean():.3f}",
                     f"{(nll - base).mean():+.3f}",
-                    distance,
                     f"{scores(runs, 'rounds').mean():.0f}",
                 ]
             )

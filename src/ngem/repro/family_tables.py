@@ -110,7 +110,6 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         offset = float(np.log(table["resolution"]))
     return {
         "nll": rounded(-float(np.mean(log_prob)) - offset),
-        "calibration": rounded(_calibration(model, test)),
         "rounds": model.n_iter_,
     }
 
@@ -118,14 +117,6 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 def _is_exact(family: str) -> bool:
     """Return whether a family takes no intervals, or needs none."""
     return not get_family(family).takes_intervals
-
-
-def _calibration(model: MixtureBoostingRegressor, test: Rows) -> float:
-    """Return the largest distance of the PIT's distribution from the uniform one."""
-    if test.upper is not None:
-        return float("nan")
-    pit = np.sort(model.pit(test.x, test.y))
-    return float(np.max(np.abs(pit - (np.arange(len(pit)) + 0.5) / len(pit))))
 
 
 def _run_ngboost(
