@@ -168,7 +168,7 @@ class CountCase(FamilyCase):
 
     def nearest(self, y: float) -> float:
         """Return a possible count."""
-        return min(y, self.family.most)
+        return min(y, getattr(self.family, "most", y))
 
 
 class AtomCase(FamilyCase):

@@ -59,7 +59,8 @@ def test_moments_quantiles_and_samples():
     draws = np.asarray(
         jax.jit(jax.vmap(FAMILY.sample, (None, 0)))(params, jax.random.split(KEY, 5000))
     )
-    assert draws.min() >= 0 and draws.max() <= 360
+    assert draws.min() >= 0
+    assert draws.max() <= 360
     wrapped = FAMILY.difference(draws, 350.0)
     assert abs(wrapped.mean()) < 5 * 40 / np.sqrt(5000)
     assert wrapped.std() == pytest.approx(40, rel=0.05)
@@ -85,7 +86,8 @@ def test_means_of_mixtures_go_around_the_circle():
     inside = np.asarray(mixture.interval(0.9))
     inside = inside[~np.isnan(inside[:, 0])]
     mass = sum(float(mixture.cdf(b[None])) - float(mixture.cdf(a[None])) for a, b in inside)
-    assert len(inside) == 2 and mass == pytest.approx(0.9, abs=1e-4)  # one piece on either side
+    assert len(inside) == 2  # one piece on either side of the cut
+    assert mass == pytest.approx(0.9, abs=1e-4)
 
 
 def test_a_start_from_rows_ignores_the_cut():
@@ -98,7 +100,7 @@ def test_a_start_from_rows_ignores_the_cut():
 def test_other_units_and_their_errors():
     family = get_family("von-mises(24, -12)")
     assert float(family.mean(direction(2.0, 90.0))[0]) == pytest.approx(6.0)
-    with pytest.raises(ValueError, match=r"y must be from -12 to 12 for family='von-mises'.*got 13"):
+    with pytest.raises(ValueError, match=r"y must be from -12 to 12 .*got 13"):
         family.check_targets(np.array([[13.0]]))
     with pytest.raises(ValueError, match="family 'von-mises' must have a period"):
         get_family("von-mises(0)")

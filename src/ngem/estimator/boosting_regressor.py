@@ -11,6 +11,7 @@ from ..families import settle_name
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
+from .automatic import AUTO
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .member_regressor import MemberRegressor, count_rows, histories, judge
@@ -180,6 +181,8 @@ class MixtureBoostingRegressor(MemberRegressor):
             ImportError: If LightGBM is not installed.
         """
         boosting.import_lightgbm()
+        if isinstance(self.family, str) and self.family == AUTO:
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)

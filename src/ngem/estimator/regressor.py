@@ -9,6 +9,7 @@ from ..families import settle_name
 from ..nn import average
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
+from .automatic import AUTO
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
 from .preprocessing import fit_inputs
@@ -220,6 +221,8 @@ class MDNRegressor(MemberRegressor):
         Raises:
             ngem.training.FitError: If training diverged; the estimator is then not fitted.
         """
+        if isinstance(self.family, str) and self.family == AUTO:
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)

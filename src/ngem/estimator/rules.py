@@ -69,9 +69,7 @@ _FAMILIES = ", ".join(map(repr, FAMILY_NAMES))
 SHARED: dict[str, Rule] = {
     "n_components": integer(5),
     "n_members": integer(5),
-    "family": Rule(
-        is_family_name, f"one of {_FAMILIES}, with its options", FAMILY_NAMES[0]
-    ),
+    "family": Rule(is_family_name, f"one of {_FAMILIES}, with its options", FAMILY_NAMES[0]),
     "early_stopping": flag(),
     "validation_fraction": number(TINY, ALMOST, "a number between 0 and 1", 0.1),
     "scale_floor": number(*POSITIVE, 1e-4),

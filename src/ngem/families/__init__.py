@@ -25,7 +25,7 @@ from .names import parse_name, read_options, split_atoms
 from .negative_binomial import NegativeBinomial
 from .poisson import Poisson
 from .powers import power_of
-from .propose import Proposal, propose_family
+from .propose import Candidates, Proposal, propose_families, propose_family
 from .special import invert_steps
 from .student import Student
 from .von_mises import Direction, VonMises
@@ -137,6 +137,7 @@ __all__ = [
     "AbstractLocationScale",
     "AtomAndRest",
     "Binomial",
+    "Candidates",
     "Condition",
     "DiagonalGaussian",
     "Direction",
@@ -166,6 +167,7 @@ __all__ = [
     "is_known",
     "parse_name",
     "power_of",
+    "propose_families",
     "propose_family",
     "settle_name",
     "split_atoms",

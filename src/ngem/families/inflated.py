@@ -1,7 +1,7 @@
 """A family with an atom: one value that has a probability of its own, such as zero."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -46,7 +46,7 @@ class Inflated(AbstractFamily):
     names: ClassVar[tuple[str, str]] = ("inflated", "diag")
     admits_shift: ClassVar[bool] = False
 
-    inner: AbstractFamily = DiagonalGaussian()
+    inner: AbstractFamily = field(default_factory=DiagonalGaussian)
     atom: float = 0.0
     fraction: float = 0.5
 
@@ -112,7 +112,9 @@ class Inflated(AbstractFamily):
 
     def log_prob(self, params: AtomAndRest, y: Float[Array, "dim *rows"]) -> Float[Array, "*rows"]:
         is_atom = y == self.atom
-        density = self._each(self.inner.log_prob, params.rest, jnp.where(is_atom, self._harmless, y))
+        density = self._each(
+            self.inner.log_prob, params.rest, jnp.where(is_atom, self._harmless, y)
+        )
         others = jax.nn.log_sigmoid(-params.logit) + density
         return jnp.sum(jnp.where(is_atom, jax.nn.log_sigmoid(params.logit), others), axis=0)
 
@@ -210,9 +212,7 @@ class Inflated(AbstractFamily):
         return jax.vmap(one, in_axes=(1, 0, 0))(y, mean, variance)
 
     def marginal(self, params: AtomAndRest, dims: tuple[int, ...]) -> AtomAndRest:
-        return AtomAndRest(
-            params.logit[jnp.array(dims)], self.inner.marginal(params.rest, dims)
-        )
+        return AtomAndRest(params.logit[jnp.array(dims)], self.inner.marginal(params.rest, dims))
 
     def rescale(self, params: AtomAndRest, location: Any, scale: Any) -> AtomAndRest:
         return AtomAndRest(params.logit, self.inner.rescale(params.rest, location, scale))

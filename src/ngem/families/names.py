@@ -1,4 +1,4 @@
-"""Families by name: "student", "student(4)", "student(df=4)", "zero-inflated gamma", "gamma + 0"."""
+"""Families by name, with options and atoms: "student(df=4)", "zero-inflated gamma", "gamma + 0"."""
 
 import re
 from collections.abc import Sequence

@@ -184,7 +184,9 @@ class Mixture(eqx.Module):
         """Return the expectation of each row; of directions, the mean direction."""
         if self.family.circle is not None:
             parts = self._per_component(self.family.mean_parts)
-            return self.family.mean_of_parts(jnp.sum(self.weights[..., None, None] * parts, axis=-3))
+            return self.family.mean_of_parts(
+                jnp.sum(self.weights[..., None, None] * parts, axis=-3)
+            )
         return jnp.sum(self.weights[..., None] * self.component_mean(), axis=-2)
 
     @eqx.filter_jit

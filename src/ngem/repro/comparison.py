@@ -176,7 +176,7 @@ def families_table(spec: Spec, results: Results) -> Table:
             rows.append(
                 [
                     name,
-                    own.get(method, table.get(method)),
+                    own.get(method) or table[method],
                     f"{nll.mean():.3f}",
                     f"{(nll - base).mean():+.3f}",
                     f"{scores(runs, 'rounds').mean():.0f}",

@@ -147,8 +147,9 @@ def _run_ngboost(
     best = int(np.argmin(model.evals_result["val"]["LOGSCORE"])) + 1
     law = model.pred_dist(fill(test.x), max_iter=best)
     is_mass = hasattr(law.dist, "logpmf")
+    log_prob = law.dist.logpmf if is_mass else law.dist.logpdf
     offset = 0.0 if is_mass or "resolution" not in table else float(np.log(table["resolution"]))
-    return {"nll": rounded(-float(np.mean(law.logpdf(test.y))) - offset), "rounds": best}
+    return {"nll": rounded(-float(np.mean(log_prob(test.y))) - offset), "rounds": best}
 
 
 def read(table: Mapping[str, Any]) -> Rows:
