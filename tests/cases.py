@@ -13,6 +13,7 @@ from scipy import special, stats
 
 from ngem.families import (
     AbstractFamily,
+    Binomial,
     DiagonalGaussian,
     FullGaussian,
     Gamma,
@@ -23,10 +24,13 @@ from ngem.families import (
     LogitNormal,
     LogNormal,
     LowRankGaussian,
+    NegativeBinomial,
+    Poisson,
     SphericalGaussian,
     Student,
     TiedGaussian,
     Weibull,
+    get_family,
 )
 from ngem.mixture import Mixture
 
@@ -173,6 +177,89 @@ FAMILIES = {
         lambda p: oracles.LogitNormal(p.mean, p.scale),
         targets=special.expit,
         moments=SHARE_MOMENTS,
+    ),
+}
+
+
+class CountCase(FamilyCase):
+    """A family of counts with scipy's account of it."""
+
+    def points(self, law) -> tuple[np.ndarray, np.ndarray]:
+        """Return all integers with a probability worth counting, and the probabilities."""
+        y = np.arange(law.isf(1e-16) + 2)
+        return y, law.pmf(y)
+
+    def nearest(self, y: float) -> float:
+        """Return a possible count."""
+        return min(y, getattr(self.family, "most", y))
+
+
+class AtomCase(FamilyCase):
+    """A family with atoms, and `oracles.WithAtoms`."""
+
+    def points(self, law) -> tuple[np.ndarray, np.ndarray]:
+        """Return the atoms and points of quadrature, and their weights."""
+        y, weights = oracles.law_points([law.smooth])
+        atoms = np.array(self.family.atoms)
+        masses = np.array([law.mass(atom) for atom in atoms])
+        return np.r_[atoms, y[:, 0]], np.r_[masses, (1 - masses.sum()) * weights]
+
+    def nearest(self, y: float) -> float:
+        """Return a possible target."""
+        return float(np.clip(y, 0.0, self.family.atoms[-1] or np.inf))
+
+
+def _flat(params) -> list[float]:
+    return [float(np.ravel(leaf)[0]) for leaf in jax.tree.leaves(params)]
+
+
+def _negative_binomial(location: float, scale: float) -> Any:
+    return stats.nbinom(scale**-2, 1 / (1 + scale**2 * np.exp(location)))
+
+
+def _with_zero(params) -> oracles.WithAtoms:
+    logit, location, scale = _flat(params)
+    law = stats.gamma(scale**-2, scale=np.exp(location) * scale**2)
+    return oracles.WithAtoms(law, {0.0: special.expit(logit)}, (0.0, law.isf(1e-13)))
+
+
+def _with_two(params) -> oracles.WithAtoms:
+    first, second, location, scale = _flat(params)
+    at = special.expit(first), special.expit(-first) * special.expit(second)
+    law = oracles.LogitNormal(location, scale)
+    return oracles.WithAtoms(law, dict(zip((0.0, 1.0), at, strict=True)), (0.0, 1.0))
+
+
+#: Families of counts.
+COUNTS = {
+    "poisson": CountCase(
+        Poisson(),
+        lambda p: stats.poisson(np.exp(_flat(p)[0])),
+        moments=((1.0, 2.0, 0.5), (1.0, 2.0, 0.5)),
+    ),
+    "negative-binomial": CountCase(
+        NegativeBinomial(),
+        lambda p: _negative_binomial(*_flat(p)),
+        moments=((1.0, 2.0, 0.5), (1.5, 4.0, 0.7)),
+    ),
+    "binomial": CountCase(
+        Binomial(trials=7.0),
+        lambda p: stats.binom(7, special.expit(_flat(p)[0])),
+        moments=((1.0, 2.0, 0.5), (6 / 7, 10 / 7, 13 / 28)),
+    ),
+}
+
+#: Families with atoms.
+ATOMS = {
+    "zero-inflated gamma": AtomCase(
+        get_family("zero-inflated gamma"),
+        _with_zero,
+        moments=((1.0, 2.0, 0.5), (2.0, 7.0, 0.4)),
+    ),
+    "logitnormal + 0 + 1": AtomCase(
+        get_family("logitnormal + 0:0.2 + 1:0.3"),
+        _with_two,
+        moments=((0.5, 0.45, 0.6), (0.13, 0.14, 0.14)),
     ),
 }
 

@@ -110,6 +110,24 @@ class LogitNormal:
         return special.expit(self.logits.isf(q))
 
 
+class WithAtoms:
+    """A distribution of scipy's beside single values with probabilities of their own."""
+
+    def __init__(self, smooth, atoms, ends):
+        self.smooth, self.atoms, self.ends = smooth, atoms, ends
+        self.rest = 1 - sum(atoms.values())
+
+    def mass(self, y):
+        return self.atoms[y]
+
+    def cdf(self, y):
+        return sum(p for atom, p in self.atoms.items() if atom <= y) + self.rest * self._below(y)
+
+    def _below(self, y):
+        low, high = self.ends
+        return 0.0 if y <= low else 1.0 if y >= high else float(self.smooth.cdf(y))
+
+
 def gaussian_mixture_1d(weights, means, scales):
     """Return pdf and cdf of a one-dimensional Gaussian mixture."""
     weights, means, scales = map(np.asarray, (weights, means, scales))

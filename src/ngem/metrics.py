@@ -106,16 +106,21 @@ def energy_score(
     return np.concatenate(parts)
 
 
-def pit(mixture: Mixture, y: Any) -> np.ndarray:
+def pit(mixture: Mixture, y: Any, random_state: int = 0) -> np.ndarray:
     """Return P(Y <= y) of each row, the probability integral transform, for one target column.
 
     The values are uniform on (0, 1) if the densities are the true ones. A peak in the middle means
     that the densities are too wide, peaks at both ends that they are too narrow, and a slope that
-    they are shifted.
+    they are shifted. Of counts, and of single values with a probability of their own, they are
+    random numbers between P(Y < y) and P(Y <= y), drawn with the seed `random_state`.
     """
     targets = _read(mixture, y)
     checks.check_one_dimensional("cdf", mixture.dim)
-    return np.asarray(mixture.cdf(targets))
+    at = np.asarray(mixture.cdf(targets))
+    if not mixture.family.has_steps:
+        return at
+    before = np.asarray(mixture.cdf_before(targets))
+    return before + np.random.default_rng(random_state).uniform(size=at.shape) * (at - before)
 
 
 def covered(intervals: Any, y: Any) -> np.ndarray:

@@ -47,7 +47,8 @@ def _climb(mixture: Mixture, y: Float[Array, "batch dim"]) -> Mixture:
         means = (resp.T @ y) / counts[:, None]
         offsets = (y[:, None] - means[None]) ** 2
         variances = jnp.sum(resp[:, :, None] * offsets, axis=0) / counts[:, None] + least[None]
-        components = jax.vmap(mixture.family.from_moments)(means, variances)
+        from_cluster = jax.vmap(mixture.family.from_cluster, in_axes=(None, 1, 0, 0))
+        components = from_cluster(y, resp, means, variances)
         return Mixture(jnp.log(counts / jnp.sum(counts)), components, mixture.family)
 
     return jax.lax.fori_loop(0, _STEPS, step, mixture)

@@ -205,8 +205,13 @@ def _left_out_log_densities(
     others = total - train.counts
     grow = np.where(others > 0, total / np.where(others > 0, others, 1.0), 1.0)
     around = (train.y - np.asarray(guard.center)) * grow[:, None]
-    offsets = np.stack(list(map(train.around, [left_out, *[around] * len(WIDTHS)])), axis=1)
+    errors = [left_out, *[around] * len(WIDTHS)]
     variances = jnp.concatenate([guard.noise[None], guard.widths])
+    if not family.admits_shift:
+        means = np.stack([train.y - error for error in errors], axis=1)
+        given = train.y if train.ends is None else train.ends
+        return np.asarray(_around_means(family, *_single(means, given), variances), float)
+    offsets = np.stack(list(map(train.around, errors)), axis=1)
     params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
     return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)
 
@@ -216,6 +221,27 @@ def _each_density(
     family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind given"]
 ) -> Float[Array, "batch kind"]:
     return jax.vmap(jax.vmap(family.log_likelihood), in_axes=(None, 0))(params, offsets)
+
+
+@eqx.filter_jit
+def _around_means(
+    family: AbstractFamily,
+    means: Float[Array, "batch kind dim"],
+    given: Float[Array, "batch given"],
+    variances: Float[Array, "kind dim"],
+) -> Float[Array, "batch kind"]:
+    """Return densities with a mean for each row, where a shift changes their shape."""
+
+    def one(mean: Array, variance: Array, given: Array) -> Array:
+        return family.log_likelihood(family.from_moments(mean, variance), given)
+
+    return jax.vmap(jax.vmap(one, in_axes=(0, 0, None)), in_axes=(0, None, 0))(
+        means, variances, given
+    )
+
+
+def _single(*arrays: np.ndarray) -> tuple[Array, ...]:
+    return tuple(jnp.asarray(array, jnp.float32) for array in arrays)
 
 
 @eqx.filter_jit
@@ -233,5 +259,4 @@ def _log_densities(
     family: AbstractFamily, guard: Guard, x: np.ndarray, y: np.ndarray
 ) -> Float[np.ndarray, "batch kind"]:
     """Return the log density of other rows under each simple density."""
-    single = (jnp.asarray(array, jnp.float32) for array in (x, y))
-    return np.asarray(_densities(family, guard, *single), float)
+    return np.asarray(_densities(family, guard, *_single(x, y)), float)

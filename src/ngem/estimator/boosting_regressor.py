@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _errors, boosting
+from ..families import settle_name
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
+from .automatic import AUTO
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .member_regressor import MemberRegressor, count_rows, histories, judge
@@ -179,10 +181,13 @@ class MixtureBoostingRegressor(MemberRegressor):
             ImportError: If LightGBM is not installed.
         """
         boosting.import_lightgbm()
+        if isinstance(self.family, str) and self.family == AUTO:
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        settings["family"] = settle_name(settings["family"], table.y)
         family = parameters.family(settings)
         table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])

@@ -149,7 +149,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         model, x = self.model_.encoded(x)
         shape = (len(x), self.n_outputs_)
         each = np.atleast_1d(thresholds)
-        rows = [model.pit(x, np.broadcast_to(one, shape)) for one in each]
+        rows = [model.cdf(x, np.broadcast_to(one, shape)) for one in each]
         found = self._like_targets(np.stack(rows, axis=1))
         return found if thresholds.ndim else found[:, 0]
 
@@ -195,13 +195,21 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         table = self._read_rows(X, y, upper)
         return self.model_.log_prob(table.x, table.y, table.ends)
 
-    def pit(self, X: Any, y: Any) -> np.ndarray:
+    def pit(self, X: Any, y: Any, random_state: Any = 0) -> np.ndarray:
         """Return P(Y <= y) of each row and target column, in the shape of the targets.
 
-        The probability integral transform: uniform where the predicted densities are true.
+        The probability integral transform: uniform where the predicted densities are true. Of
+        counts, and of single values with a probability of their own, it is a random number between
+        P(Y < y) and P(Y <= y): only then is it uniform.
+
+        Args:
+            X: Features.
+            y: Targets.
+            random_state: Seed of these random numbers.
         """
         table = self._read_known(X, y)
-        return self._like_targets(self.model_.pit(table.x, table.y))
+        seed = check_random_state(random_state).randint(2**31 - 1)
+        return self._like_targets(self.model_.pit(table.x, table.y, seed))
 
     def crps(self, X: Any, y: Any) -> np.ndarray:
         """Return the continuous ranked probability score of each row and target column.

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
+from .automatic import choose_candidates, fit_best
 from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
 from .file_parts import FitInfo, fit_info
@@ -36,7 +37,10 @@ class MemberRegressor(DensityRegressor):
         diagnostics_: Plain numbers about the fit.
         fit_info_: Version of the library, date and seed of the fit.
         held_out_pit_: PIT of held-out rows, if `ngem fit` made this model: it calibrates intervals.
+        family_reason_: Why `family="auto"` chose its family, one sentence; None otherwise.
     """
+
+    family_reason_: str | None = None
 
     history_: dict[str, np.ndarray]
     diagnostics_: dict[str, Any]
@@ -44,6 +48,21 @@ class MemberRegressor(DensityRegressor):
     held_out_pit_: np.ndarray | None
     folds_: list[np.ndarray] | None
     oof_log_prob_: np.ndarray | None
+
+    @property
+    def family_(self) -> str:
+        """Distribution of the components, as `family` names it."""
+        return self._fit_settings["family"]
+
+    def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any) -> Any:
+        """Become the estimator of the family that suits the targets best."""
+        has_intervals = upper is not None or self.get_params(deep=False)["resolution"] is not None
+        candidates = choose_candidates(X, y, has_intervals=has_intervals)
+        best, reason = fit_best(self, candidates, X, y, *rows, upper=upper)
+        own = self.get_params(deep=False)
+        self.__dict__.update({k: value for k, value in vars(best).items() if k not in own})
+        self.family_reason_ = reason
+        return self
 
     @property
     def n_components_(self) -> int:

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._machine import claim_process
 from .._types import Params
@@ -168,23 +168,40 @@ class Model(Generic[Network, Inputs]):
         known = self.targets.forward(y)
         if ends is not None:
             known = self.targets.forward_ends(ends, self.network.family.far)
-        return self._stream(_log_likelihood, x, known) - self.log_units(ends)
+        return self._stream(_log_likelihood, x, known) - self.log_units(y, ends)
 
-    def log_units(self, ends: np.ndarray | None) -> Any:
-        """Return by how much log likelihoods in the user's units are lower, one number or (rows,).
+    def log_units(self, y: np.ndarray, ends: np.ndarray | None) -> Float[np.ndarray, " batch"]:
+        """Return by how much log likelihoods in the user's units are lower, (rows,).
 
         A density has units, and a probability has none. Rounded targets have the mean density over
         their interval.
         """
+        of_density = np.where(self.is_atom(y), 0.0, np.log(self.targets.scale))
         if ends is None:
-            return self.targets.log_volume
+            return of_density.sum(axis=1)
         lower, upper = np.split(ends, 2, axis=1)
         of_interval = 0.0 if self.resolution is None else np.log(self.resolution)
-        return np.where(lower == upper, np.log(self.targets.scale), of_interval).sum(axis=1)
+        return np.where(lower == upper, of_density, of_interval).sum(axis=1)
 
-    def pit(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def is_atom(self, y: np.ndarray) -> Bool[np.ndarray, "batch dim"]:
+        """Return where a target is a value with a probability of its own."""
+        return np.isin(y, self.network.family.atoms)
+
+    def cdf(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
         return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",))
+
+    def pit(self, x: np.ndarray, y: np.ndarray, seed: Any = 0) -> np.ndarray:
+        """Return the probability integral transform of each target column, (rows, dim).
+
+        Where the distribution function has a step at the target, a uniform number between both
+        ends of the step: only then are the values of true densities uniform.
+        """
+        at = self.cdf(x, y)
+        if not self.network.family.has_steps:
+            return at
+        before = self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf_before",))
+        return before + np.random.default_rng(seed).uniform(size=at.shape) * (at - before)
 
     def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score of each target column, (rows, dim)."""

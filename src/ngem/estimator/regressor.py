@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..families import settle_name
 from ..nn import average
 from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
+from .automatic import AUTO
 from .continued import go_on, go_on_settings, known_units, networks_of, report_drift
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
@@ -245,6 +247,8 @@ class MDNRegressor(MemberRegressor):
         Raises:
             ngem.training.FitError: If training diverged; the estimator is then not fitted.
         """
+        if isinstance(self.family, str) and self.family == AUTO:
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         units, start = None, None
@@ -262,6 +266,7 @@ class MDNRegressor(MemberRegressor):
             return self._fit_rows(rows._replace(start=start))
         known = None if units is None else self.n_outputs_
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper, n_outputs=known)
+        settings["family"] = settle_name(settings["family"], table.y)
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..families import FAMILY_NAMES, parse_name
+from ..families import FAMILY_NAMES, is_family_name
 
 
 class Rule(NamedTuple):
@@ -65,16 +65,11 @@ POSITIVE = (TINY, 1e30, "a positive number")
 _FAMILIES = ", ".join(map(repr, FAMILY_NAMES))
 
 
-def _is_family(value: Any) -> bool:
-    """Return whether a value names a family; `get_family` says what is wrong with its options."""
-    return isinstance(value, str) and parse_name(value)[0] in FAMILY_NAMES
-
-
 #: Rules that several estimators share.
 SHARED: dict[str, Rule] = {
     "n_components": integer(5),
     "n_members": integer(5),
-    "family": Rule(_is_family, f"one of {_FAMILIES}, with its options", FAMILY_NAMES[0]),
+    "family": Rule(is_family_name, f"one of {_FAMILIES}, with its options", FAMILY_NAMES[0]),
     "early_stopping": flag(),
     "validation_fraction": number(TINY, ALMOST, "a number between 0 and 1", 0.1),
     "scale_floor": number(*POSITIVE, 1e-4),

@@ -413,9 +413,9 @@ def stack_models(
         row: One row of features, from which the number of inputs of each is read.
     """
     units = models[0].targets
-    families = [type(model.network.family) for model in models]
+    families = [model.network.family.kind for model in models]
     if len(set(families)) > 1:
-        names = ", ".join(family.__name__ for family in families)
+        names = ", ".join(model.network.family.name for model in models)
         raise ValueError(
             f"the kinds of a stack must have components of one family, got {names}; set family and "
             "covariance='diag' of each kind alike."

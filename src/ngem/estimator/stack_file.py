@@ -192,7 +192,7 @@ def _check_fit(parts: list[SavedPart], header: Mapping[str, Any]) -> None:
     first = parts[0].saved.model.network
     for part in parts:
         network, inputs = part.saved.model.network, part.saved.model.inputs
-        need(type(network.family) is type(first.family), "parts of one family", network.family)
+        need(network.family.kind == first.family.kind, "parts of one family", network.family)
         need(network.dim == header["n_outputs"], "parts of its targets", network.dim)
         need(inputs.n_features == header["n_features"], "parts of its features", inputs.n_features)
 

@@ -58,6 +58,7 @@ class TargetUnits:
         their interval.
         """
         of_density = np.log(self.scaling.scale) - self.family.link.log_slope(table.y)
+        of_density = np.where(np.isin(table.y, self.family.atoms), 0.0, of_density)
         if table.ends is None:
             return of_density.sum(axis=1)
         lower, upper = np.split(table.ends, 2, axis=1)
@@ -67,7 +68,10 @@ class TargetUnits:
     def mean_offset(self, table: Table) -> float:
         """Return what turns a mean negative log density of the networks' into the user's."""
         own = self.scaling.log_volume
-        slopes = self.family.link.log_slope(table.y).sum(axis=1)
+        offsets = self.family.link.log_slope(table.y)
+        if self.family.atoms:
+            offsets = np.where(np.isin(table.y, self.family.atoms), np.log(self.scaling.scale), 0.0)
+        slopes = offsets.sum(axis=1)
         return own - float(np.average(slopes, weights=table.weights)) if slopes.any() else own
 
 
@@ -141,7 +145,7 @@ class LinkedPredictor(AbstractPredictor):
 def fit_targets(family: AbstractFamily, seen: Table, *, scale: bool = True) -> TargetUnits:
     """Return how targets become what networks learn, from the rows that members see."""
     location, size = fit_scaling(family.link.forward(seen.y), seen.weights)
-    can_shift, can_scale = family.base.admits_shift and scale, family.base.admits_scale and scale
+    can_shift, can_scale = family.base.admits_shift and scale, family.base.is_scalable and scale
     return TargetUnits(
         family,
         Scaling(

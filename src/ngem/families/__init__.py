@@ -2,26 +2,36 @@
 
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from .._errors import check_choice
 from .base import AbstractFamily, multiply_leading
+from .binomial import Binomial
 from .conditions import Condition, gather_conditions
+from .counts import AbstractCount, Location
 from .diagonal import DiagonalGaussian
 from .full import FullGaussian, MeanCholesky
 from .gamma import Gamma, LogGamma
 from .gumbel import Gumbel
 from .independent import LocationScale
+from .inflated import AtomAndRest, Inflated
 from .laplace import Laplace
 from .location_scale import AbstractLocationScale
 from .logistic import Logistic
 from .logitnormal import LogitNormal
 from .lognormal import LogNormal
 from .low_rank import LowRankGaussian, MeanFactors
-from .names import parse_name, read_options
+from .names import parse_name, read_options, split_atoms
+from .negative_binomial import NegativeBinomial
+from .poisson import Poisson
 from .powers import power_of
-from .propose import Proposal, propose_family
+from .propose import Candidates, Proposal, propose_families, propose_family
+from .special import invert_steps
 from .spherical import SphericalGaussian
 from .student import Student
 from .tied import TiedGaussian
+from .von_mises import Direction, VonMises
 from .weibull import Weibull
 
 FAMILIES: dict[str, type[AbstractFamily]] = {
@@ -38,6 +48,10 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "gamma": Gamma,
     "weibull": Weibull,
     "logitnormal": LogitNormal,
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "binomial": Binomial,
+    "von-mises": VonMises,
 }
 
 #: What users choose from: names of distributions, and of covariance structures.
@@ -50,13 +64,23 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
 
     Args:
         family: One of `FAMILY_NAMES`, with options in parentheses if it has some: "student(4)" or
-            "student(df=4)".
+            "student(df=4)". A value with a probability of its own follows a +: "gamma + 0", or
+            "zero-inflated gamma".
         covariance: One of `COVARIANCE_NAMES`, with options likewise: "low-rank(4)".
         settings: Passed on, for example `scale_floor`.
 
     >>> get_family("student(4)").df
     4.0
+    >>> get_family("zero-inflated gamma").atoms
+    (0.0,)
     """
+    base, atoms = split_atoms(family)
+    if atoms:
+        made = get_family(base, covariance, **settings)
+        for atom in reversed(atoms):
+            known = {} if atom.fraction is None else {"fraction": atom.fraction}
+            made = Inflated(inner=made, atom=atom.value, **known, **settings)
+        return made
     name, values = parse_name(family)
     check_choice("family", name, FAMILY_NAMES)
     kinds = {kind.names[1]: kind for kind in FAMILIES.values() if kind.names[0] == name}
@@ -67,9 +91,39 @@ def get_family(family: str, covariance: str = "diag", **settings: Any) -> Abstra
     return kind(**options, **settings)
 
 
+def settle_name(family: str, y: Float[np.ndarray, "batch dim"]) -> str:
+    """Return the name of a family with what targets say of it: how many of them are each atom.
+
+    The fractions are rounded, so that similar targets share compiled programs.
+
+    >>> settle_name("zero-inflated gamma", np.array([[0.0], [1.0], [0.0], [2.0]]))
+    'gamma + 0:0.5'
+    """
+    name, atoms = split_atoms(family)
+    left = np.asarray(y).ravel()
+    for atom in atoms:
+        fraction = np.mean(left == atom.value) if len(left) else 0.5
+        left = left[left != atom.value]
+        known = atom.fraction or float(np.clip(np.round(20 * fraction) / 20, 0.05, 0.95))
+        name = f"{name} + {atom._replace(fraction=round(known, 6))}"
+    return name if atoms else family
+
+
+def is_family_name(family: object) -> bool:
+    """Return whether a text begins with the name of a family; its options may be wrong."""
+    try:
+        name = parse_name(split_atoms(family)[0])[0] if isinstance(family, str) else None
+    except ValueError:
+        return True  # `get_family` says what is wrong
+    return name in FAMILY_NAMES
+
+
 def covariances_of(family: str) -> tuple[str, ...]:
     """Return the covariance structures that a family has."""
-    name, _ = parse_name(family)
+    base, atoms = split_atoms(family)
+    name = parse_name(base)[0]
+    if atoms:
+        return ("diag",)
     return tuple(kind.names[1] for kind in FAMILIES.values() if kind.names[0] == name)
 
 
@@ -87,14 +141,21 @@ __all__ = [
     "COVARIANCE_NAMES",
     "FAMILIES",
     "FAMILY_NAMES",
+    "AbstractCount",
     "AbstractFamily",
     "AbstractLocationScale",
+    "AtomAndRest",
+    "Binomial",
+    "Candidates",
     "Condition",
     "DiagonalGaussian",
+    "Direction",
     "FullGaussian",
     "Gamma",
     "Gumbel",
+    "Inflated",
     "Laplace",
+    "Location",
     "LocationScale",
     "LogGamma",
     "LogNormal",
@@ -103,17 +164,25 @@ __all__ = [
     "LowRankGaussian",
     "MeanCholesky",
     "MeanFactors",
+    "NegativeBinomial",
+    "Poisson",
     "Proposal",
     "SphericalGaussian",
     "Student",
     "TiedGaussian",
+    "VonMises",
     "Weibull",
     "covariances_of",
     "gather_conditions",
     "get_family",
+    "invert_steps",
+    "is_family_name",
     "is_known",
     "multiply_leading",
     "parse_name",
     "power_of",
+    "propose_families",
     "propose_family",
+    "settle_name",
+    "split_atoms",
 ]

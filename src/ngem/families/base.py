@@ -43,6 +43,7 @@ class AbstractFamily(abc.ABC):
         covariance_options: The same, of settings that stand after the name of the covariance.
         admits_shift: Whether targets with another zero have the same distribution.
         admits_scale: Whether targets with another unit have the same distribution.
+        is_discrete: Whether targets are integers, with probabilities in place of densities.
         scale_floor: Added by `constrain`, the smallest scale that a network can express.
     """
 
@@ -52,8 +53,24 @@ class AbstractFamily(abc.ABC):
     covariance_options: ClassVar[tuple[str, ...]] = ()
     admits_shift: ClassVar[bool] = True
     admits_scale: ClassVar[bool] = True
+    is_discrete: ClassVar[bool] = False
 
     scale_floor: float = _defaults.SCALE_FLOOR
+
+    @property
+    def name(self) -> str:
+        """How users ask for the distribution, as messages name it."""
+        return self.names[0]
+
+    @property
+    def kind(self) -> Any:
+        """What two families have in common whose components may stand in one mixture."""
+        return type(self)
+
+    @property
+    def is_scalable(self) -> bool:
+        """Whether targets with another unit have the same distribution, for these settings."""
+        return self.admits_scale
 
     # Where targets lie.
 
@@ -88,13 +105,37 @@ class AbstractFamily(abc.ABC):
             row, column = np.argwhere(outside)[0]
             where = f"above {low:g}" if np.isinf(high) else f"between {low:g} and {high:g}"
             raise ValueError(
-                f"{name} must be {where} for family={self.names[0]!r}, got {y[row, column]:g} in "
+                f"{name} must be {where} for family={self.name!r}, got {y[row, column]:g} in "
                 f"row {row}; {self._try_instead}."
             )
 
     @property
     def _try_instead(self) -> str:
         return "try family='gaussian', which takes all numbers"
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        """Single values with a probability of their own, ascending, beside a density."""
+        return ()
+
+    @property
+    def circle(self) -> float | None:
+        """Length of the circle on which targets lie; None on a line."""
+        return None
+
+    def difference(self, one: Any, other: Any) -> Any:
+        """Return one value minus another; on a circle, the shorter way. NumPy and JAX alike."""
+        return one - other
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the distribution function has steps."""
+        return self.is_discrete or bool(self.atoms)
+
+    @property
+    def takes_intervals(self) -> bool:
+        """Whether it gives a likelihood to intervals, and rounded targets need one."""
+        return not self.is_discrete
 
     @property
     def takes_rows(self) -> bool:
@@ -199,6 +240,14 @@ class AbstractFamily(abc.ABC):
     def mean(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the expectation."""
 
+    def mean_parts(self, params: Params) -> Float[Array, "dim part"]:
+        """Return numbers whose average over components decides the mean of a mixture."""
+        return self.mean(params)[:, None]
+
+    def mean_of_parts(self, parts: Float[Array, "... part"]) -> Float[Array, "..."]:
+        """Return the mean of a mixture from the average of `mean_parts`."""
+        return parts[..., 0]
+
     @abc.abstractmethod
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the variance of each coordinate."""
@@ -210,6 +259,24 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Params:
         """Return parameters with this mean and variance and no correlation, to start from data."""
+
+    def from_cluster(
+        self,
+        y: Float[Array, "batch dim"],
+        counts: Float[Array, " batch"],
+        mean: Float[Array, " dim"],
+        variance: Float[Array, " dim"],
+    ) -> Params:
+        """Return parameters that suit a cluster of targets, to start from data.
+
+        Args:
+            y: Targets.
+            counts: How much each of them belongs to the cluster.
+            mean: Mean of the cluster.
+            variance: Its variance, with whatever keeps small clusters wide.
+        """
+        del y, counts  # most families need no more than two moments
+        return self.from_moments(mean, variance)
 
     # Other targets and units.
 
@@ -245,9 +312,30 @@ class AbstractFamily(abc.ABC):
     def cdf(self, params: Params, y: Float[Array, " 1"]) -> Float[Array, ""]:
         """Return P(Y <= y) of a one-dimensional component."""
 
+    def cdf_before(self, params: Params, y: Float[Array, " 1"]) -> Float[Array, ""]:
+        """Return P(Y < y) of a one-dimensional component; less than `cdf` where it has a step."""
+        return self.cdf(params, y)
+
     @abc.abstractmethod
     def quantile(self, params: Params, q: Float[Array, ""]) -> Float[Array, ""]:
-        """Return the inverse of `cdf`."""
+        """Return the inverse of `cdf`; where it has a step, the least y that reaches q."""
+
+    def bracket(self, params: Params, q: Float[Array, ""]) -> Float[Array, " 2"]:
+        """Return two points between which the quantile at q lies, quickly found."""
+        x = self.quantile(params, q)
+        return jnp.stack([x, x])
+
+    @property
+    def smooth(self) -> "AbstractFamily":
+        """The family without its atoms."""
+        return self
+
+    def without_atoms(self, params: Params) -> tuple[Float[Array, ""], Params]:
+        """Return the log probability that a one-dimensional component leaves to `smooth`.
+
+        Also the parameters of that family.
+        """
+        return jnp.zeros((), jax.tree.leaves(params)[0].dtype), params
 
     def landmarks(self, params: Params, at: Float[Array, " points"]) -> Float[Array, " points"]:
         """Return ascending points between which the density of one coordinate bends little.

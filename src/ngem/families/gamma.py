@@ -9,10 +9,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .independent import AbstractIndependent, LocationScale
 from .positive import AbstractPositive
-from .special import excess_trigamma, invert_cdf, stirling_rest, trigamma
+from .special import excess_trigamma, exp_excess, invert_cdf, stirling_rest, trigamma
 
 #: Steps of Newton's method from the variance of the logarithm to the scale.
 _STEPS = 12
+
+#: Logarithm of the smallest argument of an incomplete gamma function.
+_LEAST_OFFSET = 80.0
 
 _LOG_SQRT_2PI = 0.9189385332046727
 
@@ -35,7 +38,7 @@ class LogGamma(AbstractIndependent):
     def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         shape, offset = params.scale**-2, y - params.mean
         constant = -jnp.log(params.scale) - _LOG_SQRT_2PI - stirling_rest(shape)
-        return constant - shape * _exp_excess(offset)
+        return constant - shape * exp_excess(offset)
 
     def each_cdf(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
         shape, at = self._gamma(params, y)
@@ -49,12 +52,17 @@ class LogGamma(AbstractIndependent):
         above = jax.scipy.special.gammaincc(shape, at)
         below = jax.scipy.special.gammainc(shape, at)
         tail = jnp.where(is_above, above, below)
-        return jnp.log(jnp.maximum(tail, jnp.finfo(tail.dtype).tiny))
+        log_tail = jnp.log(jnp.maximum(tail, jnp.finfo(tail.dtype).tiny))
+        # Below what an exponential can be, the first term of the series is exact.
+        offset = jnp.minimum(y - params.mean, -_LEAST_OFFSET)
+        log_below = shape * (offset + jnp.log(shape)) - jax.scipy.special.gammaln(shape + 1)
+        series = jnp.where(is_above, jnp.log1p(-jnp.exp(log_below)), log_below)
+        return jnp.where(y - params.mean < -_LEAST_OFFSET, series, log_tail)
 
     def _gamma(self, params: LocationScale, y: Float[Array, "..."]) -> tuple[Array, Array]:
         shape = params.scale**-2
         shape, offset = jnp.broadcast_arrays(shape, y - params.mean)
-        return shape, shape * jnp.exp(jnp.clip(offset, -80.0, 80.0))
+        return shape, shape * jnp.exp(jnp.clip(offset, -_LEAST_OFFSET, 80.0))
 
     def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
         unit = LocationScale(jnp.zeros_like(params.scale), params.scale)
@@ -125,16 +133,6 @@ class Gamma(AbstractPositive):
 
     def scale_of_variation(self, squared: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return jnp.sqrt(squared)
-
-
-def _exp_excess(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return exp(x) - 1 - x, by its series for small x."""
-    small = jnp.abs(x) < 0.1
-    inside = jnp.where(small, 1.0, jnp.minimum(x, 80.0))
-    s = jnp.where(small, x, 0.0)
-    series = s**2 / 2 * (1 + s / 3 * (1 + s / 4 * (1 + s / 5 * (1 + s / 6 * (1 + s / 7)))))
-    direct = jnp.expm1(inside) - jnp.where(small, 1.0, x)
-    return jnp.where(small, series, direct)
 
 
 def _scale_of_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -24,35 +24,16 @@ class LocationScale(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AbstractIndependent(AbstractFamily):
-    """Independent coordinates with parameters whose Fisher information is diagonal.
+class AbstractTwoParameters(AbstractFamily):
+    """Independent coordinates with a location and a scale, whose Fisher information is diagonal.
 
     F(location) = a / scale^2 and F(scale) = b / scale^2. The numbers (a, b) are `information`,
-    which may depend on the parameters. Functions of one coordinate begin with `each_`. They work
-    element by element, on arrays with any axes.
+    which may depend on the parameters.
     """
 
     @abc.abstractmethod
     def information(self, params: LocationScale) -> tuple[Any, Any]:
         """Return the Fisher information of location and scale, both times scale^2."""
-
-    @abc.abstractmethod
-    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the log density of each coordinate."""
-
-    @abc.abstractmethod
-    def each_cdf(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the distribution function of each coordinate."""
-
-    @abc.abstractmethod
-    def each_log_tail(
-        self, params: LocationScale, y: Float[Array, "..."], is_above: Bool[Array, "..."]
-    ) -> Float[Array, "..."]:
-        """Return the log probability above y where `is_above`, and below y elsewhere."""
-
-    @abc.abstractmethod
-    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return the inverse of `each_cdf`."""
 
     @property
     def takes_rows(self) -> bool:
@@ -72,11 +53,6 @@ class AbstractIndependent(AbstractFamily):
 
     def unconstrain(self, params: LocationScale) -> Float[Array, " raw"]:
         return jnp.concatenate([params.mean, self.raw_positive(params.scale)])
-
-    def log_prob(
-        self, params: LocationScale, y: Float[Array, "dim *rows"]
-    ) -> Float[Array, "*rows"]:
-        return jnp.sum(self.each_log_prob(params, y), axis=0)
 
     def fisher_solve(
         self, params: LocationScale, grad: LocationScale, power: Power, coordinates: str = "scale"
@@ -109,6 +85,44 @@ class AbstractIndependent(AbstractFamily):
 
     def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
         return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
+
+    def scales(self, params: LocationScale) -> Float[Array, " dim"]:
+        return params.scale
+
+    def widen(self, params: LocationScale, smallest: Float[Array, " dim"]) -> LocationScale:
+        return LocationScale(params.mean, jnp.maximum(params.scale, smallest))
+
+
+@dataclass(frozen=True)
+class AbstractIndependent(AbstractTwoParameters):
+    """A density with independent coordinates.
+
+    Functions of one coordinate begin with `each_`. They work element by element, on arrays with any
+    axes.
+    """
+
+    @abc.abstractmethod
+    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the log density of each coordinate."""
+
+    @abc.abstractmethod
+    def each_cdf(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the distribution function of each coordinate."""
+
+    @abc.abstractmethod
+    def each_log_tail(
+        self, params: LocationScale, y: Float[Array, "..."], is_above: Bool[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """Return the log probability above y where `is_above`, and below y elsewhere."""
+
+    @abc.abstractmethod
+    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the inverse of `each_cdf`."""
+
+    def log_prob(
+        self, params: LocationScale, y: Float[Array, "dim *rows"]
+    ) -> Float[Array, "*rows"]:
+        return jnp.sum(self.each_log_prob(params, y), axis=0)
 
     def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
         return self.each_cdf(params, y)[0]
@@ -162,12 +176,6 @@ class AbstractIndependent(AbstractFamily):
         from_near = self.each_log_tail(params, jnp.where(is_short, params.mean, near), is_above)
         beyond = self.each_log_tail(params, jnp.where(is_short, away, far), is_above)
         return jnp.where(is_short, short, from_near + jnp.log(-jnp.expm1(beyond - from_near)))
-
-    def scales(self, params: LocationScale) -> Float[Array, " dim"]:
-        return params.scale
-
-    def widen(self, params: LocationScale, smallest: Float[Array, " dim"]) -> LocationScale:
-        return LocationScale(params.mean, jnp.maximum(params.scale, smallest))
 
 
 def _inverse_power(info: Any, power: Power) -> Any:

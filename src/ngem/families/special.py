@@ -97,3 +97,45 @@ def excess_trigamma(x: Float[Array, "..."]) -> Float[Array, "..."]:
     large, small = jnp.where(is_large, x, _STEPS), jnp.where(is_large, 1.0, x)
     direct = 1 + small**2 * trigamma(small + 1) - small
     return jnp.where(is_large, large**2 * trigamma_rest(large), direct)
+
+
+def exp_excess(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return exp(x) - 1 - x, by its series for small x."""
+    small = jnp.abs(x) < 0.1
+    inside = jnp.where(small, 1.0, jnp.minimum(x, 80.0))
+    s = jnp.where(small, x, 0.0)
+    series = s**2 / 2 * (1 + s / 3 * (1 + s / 4 * (1 + s / 5 * (1 + s / 6 * (1 + s / 7)))))
+    direct = jnp.expm1(inside) - jnp.where(small, 1.0, x)
+    return jnp.where(small, series, direct)
+
+
+def invert_steps(
+    cdf: Callable, low: Float[Array, "..."], high: Float[Array, "..."], q: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Return the least integer at which a distribution function reaches q, element by element.
+
+    By bisection over integers. 0 gives the lower bracket, 1 gives inf.
+
+    Args:
+        cdf: Distribution function of integers.
+        low: An integer below each quantile.
+        high: An integer at or above each quantile.
+        q: Probabilities.
+    """
+
+    def proceed(ends: tuple[Array, Array]) -> Array:
+        # Neighboring floats above 2^24 are more than one apart in single precision.
+        return jnp.any(jnp.floor(0.5 * (ends[0] + ends[1])) > ends[0])
+
+    def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = jnp.floor(0.5 * (ends[0] + ends[1]))
+        is_below = cdf(middle) < q
+        moves = middle > ends[0]
+        return (
+            jnp.where(moves & is_below, middle, ends[0]),
+            jnp.where(moves & ~is_below, middle, ends[1]),
+        )
+
+    low, high, q = jnp.broadcast_arrays(low, high, q)
+    low, high, q = lax.stop_gradient((low, high, q))
+    return jnp.where(q < 1, lax.while_loop(proceed, halve, (low, high))[1], jnp.inf)

@@ -19,8 +19,9 @@ from ..families import (
     FullGaussian,
     LocationScale,
     MeanCholesky,
+    invert_steps,
 )
-from . import checks, univariate
+from . import atoms, checks, integers, univariate
 from .blocks import over_blocks, padded
 from .reduction import reduce_row
 from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
@@ -181,7 +182,12 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
-        """Return the expectation of each row."""
+        """Return the expectation of each row; of directions, the mean direction."""
+        if self.family.circle is not None:
+            parts = self._per_component(self.family.mean_parts)
+            return self.family.mean_of_parts(
+                jnp.sum(self.weights[..., None, None] * parts, axis=-3)
+            )
         return jnp.sum(self.weights[..., None] * self.component_mean(), axis=-2)
 
     @eqx.filter_jit
@@ -197,7 +203,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        between = (self.component_mean() - self.mean()[..., None, :]) ** 2
+        between = self.family.difference(self.component_mean(), self.mean()[..., None, :]) ** 2
         within = self.component_variance()
         return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
 
@@ -208,7 +214,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def covariance(self) -> Float[Array, "*batch dim dim"]:
         """Return the covariance matrix of each row."""
-        offset = self.component_mean() - self.mean()[..., None, :]
+        offset = self.family.difference(self.component_mean(), self.mean()[..., None, :])
         within = self._per_component(self.family.covariance)
         outer = offset[..., :, None] * offset[..., None, :]
         return jnp.sum(self.weights[..., None, None] * (within + outer), axis=-3)
@@ -309,6 +315,15 @@ class Mixture(eqx.Module):
     def _at(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
         return self._cdf()(y[..., 0])
 
+    def cdf_before(self, y: Any) -> Float[Array, "*rows"]:
+        """Return P(Y < y) of a one-dimensional mixture: less than `cdf` where that has a step."""
+        checks.check_one_dimensional("cdf_before", self.dim)
+        return self._each_row(Mixture._before, self._read(y))
+
+    @eqx.filter_jit
+    def _before(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
+        return jnp.minimum(self._average(self.family.cdf_before)(y), 1)
+
     def _cdf(self) -> Callable[[Float[Array, "*rows"]], Float[Array, "*rows"]]:
         """Return the distribution function as a function of y."""
         average = self._average(self.family.cdf)
@@ -343,18 +358,19 @@ class Mixture(eqx.Module):
 
     @eqx.filter_jit
     def _quantile(self, q: Float[Array, ""]) -> Float[Array, "*batch"]:
-        bounds = self._component_quantiles(q)
-        return univariate.quantile(
-            self._cdf(),
-            bounds.min(axis=-1),
-            bounds.max(axis=-1),
-            jnp.broadcast_to(q, bounds.shape[:-1]),
-        )
+        brackets = self._component_brackets(q)
+        lower, upper = brackets[..., 0].min(axis=-1), brackets[..., 1].max(axis=-1)
+        level = jnp.broadcast_to(q, lower.shape)
+        if self.family.is_discrete:
+            return invert_steps(self._cdf(), lower, upper, level)
+        known = atoms.quantile(self, level) if self.family.atoms else None
+        return univariate.quantile(self._cdf(), lower, upper, level, known)
 
     def crps(self, y: Any) -> Float[Array, "*rows"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2.
 
-        In closed form for Gaussian and Laplace components, else by quadrature.
+        In closed form for Gaussian and Laplace components, a sum over integers for counts, else by
+        quadrature.
         """
         checks.check_one_dimensional("crps", self.dim)
         if self.family.has_crps:
@@ -366,7 +382,10 @@ class Mixture(eqx.Module):
         rows = y.shape[:-1]
         repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
         flat, y = repeated._by_row((repeated, y))
-        return univariate.crps(flat._cdf(), flat._shape()["grid"], y[:, 0]).reshape(rows)
+        if self.family.is_discrete:
+            return integers.crps(**flat._range(), y=y[:, 0]).reshape(rows)
+        grid = atoms.with_atoms(self.family.atoms, flat._shape()["grid"])
+        return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit
     def _crps(self, y: Float[Array, "*rows 1"]) -> Float[Array, "*rows"]:
@@ -407,10 +426,14 @@ class Mixture(eqx.Module):
         In one dimension a Gaussian mixture has at most as many modes as components.
         """
         checks.check_one_dimensional("modes", self.dim)
+        if self.family.atoms:
+            return atoms.modes(self)
         return self._turning(Mixture._modes)
 
     @eqx.filter_jit
     def _modes(self, quick: bool) -> _Quick:
+        if self.family.is_discrete:
+            return integers.modes(**self._range(), n_modes=self.n_components).T, self._all()
         asked = {**self._shape(), "n_modes": self.n_components}
         if quick:
             x, is_right = univariate.quick_modes(**asked)
@@ -426,6 +449,10 @@ class Mixture(eqx.Module):
                 `n_components` intervals where the density has several bumps; or "equal-tailed",
                 one interval with the same probability on either side.
 
+        Of counts, the region is the smallest set of integers with at least that probability, as
+        first and last integer of each run. Single values with a probability of their own belong to
+        every region, as intervals without a length.
+
         Returns:
             Intervals in ascending order, NaN where there are no more.
         """
@@ -439,7 +466,9 @@ class Mixture(eqx.Module):
         if check_choice("kind", kind, ("hdr", "equal-tailed")) == "equal-tailed":
             tails = (0.5 - level / 2, 0.5 + level / 2)
             return jnp.stack([self.quantile(q) for q in tails], axis=-1)[..., None, :]
-        return self._turning(Mixture._highest_density, shared=(level,))
+        if self.family.atoms:
+            return atoms.highest_density(self, level)
+        return self._turning(Mixture._highest_density, jnp.broadcast_to(level, self.batch_shape))
 
     def region_mass(self, y: Any) -> Float[Array, "*rows"]:
         """Return the probability of the highest-density region whose boundary goes through y.
@@ -450,21 +479,31 @@ class Mixture(eqx.Module):
         checks.check_one_dimensional("region_mass", self.dim)
         y = self._read(y)
         repeated: Mixture = broadcast_rows(self, self.batch_shape, y.shape[:-1])
-        mass = repeated._turning(Mixture._region_mass, y)
+        if self.family.atoms:
+            mass = atoms.region_mass(repeated, y)
+        else:
+            mass = repeated._turning(Mixture._region_mass, y)
         # No density is below that of NaN: without this, the mass would be a plausible number.
         return jnp.where(jnp.isnan(y[..., 0]), jnp.nan, mass)
 
     @eqx.filter_jit
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
+        if self.family.is_discrete:
+            return integers.region_mass(**self._range(), y=y[:, 0]), self._all()
         asked = {**self._bumps(), "x": y[:, 0], "n_intervals": self.n_components}
         if quick:
             return univariate.quick_region_mass(**asked)
         return univariate.region_mass(**asked), None
 
     @eqx.filter_jit
-    def _highest_density(self, coverage: Float[Array, ""], quick: bool) -> _Quick:
-        every = jnp.broadcast_to(coverage, self.batch_shape)
-        asked = {**self._bumps(), "coverage": every, "n_intervals": self.n_components}
+    def _highest_density(self, coverage: Float[Array, " batch"], quick: bool) -> _Quick:
+        # On a circle, the cut may divide one interval.
+        n_intervals = self.n_components + (self.family.circle is not None)
+        asked = {"coverage": coverage, "n_intervals": n_intervals}
+        if self.family.is_discrete:
+            region = integers.highest(**self._range(), **asked)
+            return jnp.moveaxis(region, -1, 0), self._all()
+        asked = {**self._bumps(), **asked}
         if quick:
             region, is_right = univariate.quick_highest_density(**asked)
             return jnp.moveaxis(region, -1, 0), is_right
@@ -482,14 +521,14 @@ class Mixture(eqx.Module):
         rows = self._by_row((self, *per_row))
         if not all(map(checks.is_concrete, jax.tree.leaves((rows, shared)))):
             answers, _ = program(*rows, *shared, quick=False)
-            return answers.reshape(*self.batch_shape, *answers.shape[1:])
+            return answers.reshape((*self.batch_shape, *answers.shape[1:]))
         numbers = jax.tree.map(np.asarray, rows)
         answers, is_right = _in_blocks(partial(program, quick=True), numbers, shared, _GRID_BLOCK)
         if not is_right.all():
             wrong = jax.tree.map(lambda leaf: leaf[~is_right], numbers)
             general = partial(program, quick=False)
             answers[~is_right], _ = _in_blocks(general, wrong, shared, _GRID_BLOCK)
-        return jnp.asarray(answers.reshape(*self.batch_shape, *answers.shape[1:]))
+        return jnp.asarray(answers.reshape((*self.batch_shape, *answers.shape[1:])))
 
     def _by_row(self, tree: Any) -> Any:
         """Return arrays that begin with the axes of the batch with one axis of rows instead."""
@@ -530,9 +569,25 @@ class Mixture(eqx.Module):
             "upper": ends[1].max(axis=-1),
         }
 
+    def _range(self) -> dict[str, Any]:
+        """Return the log probabilities of counts, and integers that hold nearly all of them."""
+        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(self.logits.dtype).eps).astype(self.logits.dtype)
+        log_prob = lambda x: self._log_density(x)  # noqa: E731
+        lower, upper = (self._quantile(q) for q in (tail, 1 - tail))
+        return {"log_prob": log_prob, "lower": lower, "upper": upper}
+
+    def _all(self) -> Array:
+        """Return that an answer is right for all rows."""
+        return jnp.ones(self.batch_shape, bool)
+
     def _component_quantiles(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp"]:
         return map_components(
             self.family.quantile, self.components, self.batch_shape, q, event_rank=0
+        )
+
+    def _component_brackets(self, q: Float[Array, "..."]) -> Float[Array, "*rows comp 2"]:
+        return map_components(
+            self.family.bracket, self.components, self.batch_shape, q, event_rank=0
         )
 
     def _shape(self) -> dict[str, Any]:

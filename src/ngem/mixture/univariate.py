@@ -45,6 +45,7 @@ def quantile(
     lower: Float[Array, "..."],
     upper: Float[Array, "..."],
     q: Float[Array, "..."],
+    known: Float[Array, "..."] | None = None,
 ) -> Float[Array, "..."]:
     """Return the x at which the distribution function reaches q, element by element.
 
@@ -56,17 +57,22 @@ def quantile(
         lower: A point at or below each quantile; for a mixture, its components' smallest quantile.
         upper: A point at or above each quantile; for a mixture, its components' largest quantile.
         q: Probabilities; 0 gives -inf, 1 gives inf, and all else outside (0, 1) gives NaN.
+        known: Quantiles at steps of the distribution function, NaN where it has none at q.
 
     Returns:
         Quantiles, exact in probability up to the spacing of floats.
     """
     lower, upper, q = jnp.broadcast_arrays(lower, upper, q)
     inside = (q > 0) & (q < 1)
+    if known is not None:
+        inside = inside & jnp.isnan(known)
     level = jnp.where(inside, q, 0.5)
     # Below the spacing of probabilities every difference is rounding.
     spacing = lax.stop_gradient(level) * jnp.finfo(level.dtype).eps.astype(level.dtype)
     x = _root(lambda x: cdf(x) - level, lower, upper, inside, atol=spacing)
     outside = jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, jnp.nan))
+    if known is not None:
+        outside = jnp.where(jnp.isnan(known), outside, known)
     return jnp.where(inside, x, outside.astype(x.dtype))
 
 
@@ -86,11 +92,14 @@ def crps(
     """
     x = jnp.sort(jnp.concatenate([lax.stop_gradient(grid), y[None]]), axis=0)
     low, width = x[:-1], jnp.diff(x, axis=0)
+    eps = jnp.finfo(y.dtype).eps.astype(y.dtype)
 
     def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
         at = low + node[0] * width
         below = cdf(at)
-        square = jnp.where(at < y[None], below, 1 - below) ** 2
+        # Rounding leaves a few units of 1 - F, which a cell far out may be wide enough to show.
+        above = jnp.where(1 - below < _ROUNDING * eps, 0.0, 1 - below)
+        square = jnp.where(at < y[None], below, above) ** 2
         return total + node[1] * jnp.sum(width * square, axis=0), None
 
     nodes, weights = (jnp.asarray(part, y.dtype) for part in _NODES)

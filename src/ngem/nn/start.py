@@ -40,7 +40,10 @@ def cluster_mixture(
     # One pseudo-count of a fraction of the overall variance keeps clusters of a few rows wide.
     variance = (squares + (overall / n_components) ** 2) / (counts + 1)[:, None]
     logits = jnp.log(jnp.asarray((counts + 1) / (counts + 1).sum()))
-    components = jax.vmap(family.from_moments)(jnp.asarray(centers), jnp.asarray(variance))
+    some = np.unique(np.linspace(0, len(y) - 1, min(len(y), _MAX_ROWS)).astype(int))
+    members = np.asarray(label[some][:, None] == np.arange(n_components), centers.dtype)
+    from_cluster = jax.vmap(family.from_cluster, in_axes=(None, 1, 0, 0))
+    components = from_cluster(*map(jnp.asarray, (y[some], members, centers, variance)))
     return Mixture(logits, components, family)
 
 

@@ -181,6 +181,29 @@ def uci_table(spec: Spec, results: Results) -> Table:
     return rows
 
 
+def families_table(spec: Spec, results: Results) -> Table:
+    """Return mean test scores of each family by table."""
+    rows = [["targets", "method", "NLL", "minus Gaussian's", "rounds"]]
+    for name, table in spec.settings["tables"].items():
+        base = scores(results.select(dataset=name, method="gaussian"), "nll")
+        for method in ("gaussian", "family", "second", "ngboost"):
+            runs = results.select(dataset=name, method=method)
+            if not runs or "absent" in runs[0]:
+                continue
+            nll = scores(runs, "nll")
+            own = {"gaussian": "gaussian", "ngboost": f"NGBoost {table.get('ngboost')}"}
+            rows.append(
+                [
+                    name,
+                    own.get(method) or table[method],
+                    f"{nll.mean():.3f}",
+                    f"{(nll - base).mean():+.3f}",
+                    f"{scores(runs, 'rounds').mean():.0f}",
+                ]
+            )
+    return rows
+
+
 def densities_table(spec: Spec, results: Results) -> Table:
     """Return how well one Gaussian and the mixture fit (Fig. 1)."""
     (run,) = results.select()
@@ -207,6 +230,7 @@ def _with_divergence(runs: list[Run], score: str, digits: int) -> str:
 TABLES: dict[str, Callable[[Spec, Results], Any]] = {
     "boosting": curvature_table,
     "boosting_peers": peers_table,
+    "families": families_table,
     "fig1": densities_table,
     "low_rank": covariance_table,
     "objectives": objective_table,

@@ -20,6 +20,7 @@ from .store import Results, Unit
 EXPERIMENTS = (
     "boosting_peers",
     "boosting_study",
+    "family_tables",
     "inverse_mnist",
     "low_rank",
     "objective_study",

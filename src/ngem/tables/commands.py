@@ -101,6 +101,10 @@ def fit(
     }
     estimator.save(out)
     output.text(messages.training_text(result))
+    reason = getattr(estimator, "family_reason_", None)
+    if reason is not None:
+        result["family_reason"] = reason
+        output.text(f"Family:   {reason}")
     output.text(messages.summary_text(result))
     output.text(messages.plain_text(result))
     output.text(f"Model written to {out}")

@@ -93,9 +93,11 @@ def _notes(facts: dict[str, Any]) -> Iterator[str]:
                 f"single values and its likelihood has no bound; --resolution {step:.3g} bounds it"
             )
     for name, (family, reason) in _proposals(facts):
+        # Names with spaces, such as those of families with an atom, need quotes.
+        quoted = f"'{family}'" if set(family) & set(" (") else family
         yield (
             f"{name}: {reason}, and components of the default family reach beyond; --family "
-            f"{family} does not"
+            f"{quoted} does not"
         )
 
 

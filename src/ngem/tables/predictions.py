@@ -66,7 +66,7 @@ def prediction_columns(
         blocks.append((names, model.quantiles(rows, np.array(wanted.levels))))
     if wanted.above:
         shape = (len(rows), len(targets))
-        below = [model.pit(rows, np.full(shape, threshold)) for threshold in wanted.above]
+        below = [model.cdf(rows, np.full(shape, threshold)) for threshold in wanted.above]
         names = [f"above{threshold:g}" for threshold in wanted.above]
         blocks.append((names, 1 - np.stack(below, axis=1)))
     if wanted.interval is not None:

@@ -41,7 +41,8 @@ class RowScores(NamedTuple):
 def score_rows(model: Model, x: np.ndarray, y: np.ndarray) -> RowScores:
     """Return the scores of some rows."""
     model, x = model.encoded(x)
-    return RowScores(-model.log_prob(x, y), model.crps(x, y), model.mean(x) - y, model.pit(x, y))
+    error = model.network.family.difference(model.mean(x), y)
+    return RowScores(-model.log_prob(x, y), model.crps(x, y), error, model.pit(x, y))
 
 
 def join(parts: Sequence[RowScores]) -> RowScores:

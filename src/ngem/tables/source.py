@@ -100,7 +100,10 @@ class Source:
             "inputs": len(schema.inputs),
             "targets": list(schema.targets),
             "steps": [rounding_step(column) for column in rows.y.T],
-            "proposals": [propose_family(column) for column in rows.y.T],
+            "proposals": [
+                propose_family(column, name)
+                for column, name in zip(rows.y.T, schema.targets, strict=True)
+            ],
             "target_notes": target_notes(schema, rows.y),
             "file_notes": list(table.notes),
             "column_notes": {**found.notes, **rare, **rare_notes(schema, rows.x)},
