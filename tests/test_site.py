@@ -120,12 +120,12 @@ def outputs():
 
 def test_every_block_that_prints_is_followed_by_what_it_prints():
     script = outputs()
-    pages = [ROOT / "README.md", *DOCS.glob("*.md")]
-    for page in pages:
+    for page in (ROOT / "README.md", *DOCS.glob("*.md")):
+        name = page.relative_to(ROOT).as_posix()
         for found in script.BLOCK.finditer(page.read_text()):
-            if re.search(r"^\s*print\(", found["code"], re.M):
-                assert found["output"], f"run benchmarks/outputs.py: {page.name}, {found['code']}"
-    assert {page.relative_to(ROOT).as_posix() for page in pages} >= set(script.PAGES)
+            if re.search(r"^\s*print\(", found["code"], re.M) and name not in script.LEFT_OUT:
+                assert name in script.PAGES
+                assert found["output"], f"run benchmarks/outputs.py {name}: {found['code']}"
 
 
 def test_outputs_are_written_below_their_blocks_and_replaced():

@@ -200,6 +200,14 @@ def test_numbers_of_figures_keep_the_digits_of_their_variation(values, expected)
     assert figures.plain(values) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(9748.4, 3, "9,748"), (625000.0, 4, "625,000"), (12.345, 3, "12.3"), (-0.5, 3, "-0.5")],
+)
+def test_numbers_in_texts_have_no_exponents_where_they_can_be_read(value, digits, text):
+    assert figures.number(value, digits) == text
+
+
 def test_the_page_is_complete_and_self_contained(page, data):
     read = Reader(page)
     charts = [attrs for attrs in read.all("div") if "data-chart" in attrs]

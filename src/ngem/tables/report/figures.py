@@ -63,6 +63,11 @@ def plain(values: Any, digits: int = 5) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in rounded]
 
 
+def number(value: float, digits: int = 4) -> str:
+    """Return a number as text, with so many digits or all before the decimal point."""
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e15 else f"{value:.{digits}g}"
+
+
 def series(label: str, values: Any, style: str, color: str) -> dict[str, Any]:
     """Return one series of a chart.
 

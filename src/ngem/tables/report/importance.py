@@ -6,7 +6,7 @@ import numpy as np
 
 from ...estimator.prediction import Model
 from ...estimator.schema import Schema
-from .figures import Bar, Bars
+from .figures import Bar, Bars, number
 
 #: Columns that a table lists at most.
 _MOST_COLUMNS = 12
@@ -57,18 +57,22 @@ def importance_bars(importance: Importance, name: str, target: int) -> Bars:
     lines = [
         Bar(
             column,
-            [f"{rises[column]:+.3g}", _falls_to(importance.rises[column])],
+            [_signed(rises[column]), _falls_to(importance.rises[column])],
             min(max(rises[column] / longest, 0.0), 1.0),
         )
         for column in listed
     ]
     title = (
         f"What a column is worth for {name}: predicted means are off by "
-        f"{importance.error[target]:.3g} on average, and by this much more if the column is "
+        f"{number(importance.error[target], 3)} on average, and by this much more if the column is "
         "shuffled among the rows"
     )
     header = ("column", f"more error, in units of {name}", "density at the true values falls to")
     return Bars(title, header, lines)
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{number(value, 3)}"
 
 
 def _falls_to(rise: float) -> str:

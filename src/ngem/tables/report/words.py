@@ -13,6 +13,7 @@ from ..kinds import Estimator, kind_of
 from ..messages import gain_text
 from ..scores import RowScores
 from . import figures
+from .figures import number
 
 #: Rows in the table of the least likely rows, and features of each that are shown.
 _LEAST_LIKELY, MOST_FEATURES = 8, 6
@@ -106,11 +107,6 @@ def columns(rows: Rows, schema: Schema) -> list[Sequence[str]]:
     return lines
 
 
-def number(value: float) -> str:
-    """Return a number as text, with four digits or all before the decimal point."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
 def _statistics(values: np.ndarray, write: Callable[[float], str] = number) -> tuple[str, ...]:
     known = values[np.isfinite(values)]
     texts = [write(f(known)) if len(known) else "-" for f in (np.min, np.median, np.max)]
@@ -132,7 +128,7 @@ def answers(model: Estimator, rows: Rows, schema: Schema, scores: RowScores) -> 
         inside = table_scores.coverage(pit, 0.9)
         sentences.append(
             f"{inside:.0%} of {name} lie in the 90% intervals, and predicted means are off by "
-            f"{rmse:.3g} (root mean square). Calibration: {verdict}."
+            f"{number(rmse, 3)} (root mean square). Calibration: {verdict}."
         )
     gain = gain_text(model.diagnostics_["gain_over_linear"])
     sentences += [f"On rows held out at the fit: {gain[0].lower()}{gain[1:]}"] if gain else []
