@@ -22,7 +22,7 @@ def loaded():
     ("x", "y", "match"),
     [
         (None, Y, r"X must be .*\(rows, columns\), got None; check"),
-        ("a.csv", Y, r"X must be .* got 'a.csv'; read the file first"),
+        ("a.parquet", Y, "y must name the target columns of a stream, got ndarray; for example"),
         (X[None], Y, r"X must have two axes, .* got shape \(1, 6, 2\)\. Reshape .*reshape\(len"),
         (
             X[:, 0],
@@ -31,7 +31,7 @@ def loaded():
         ),
         (3.0, Y, r"X must have two axes, .* got shape \(\)"),
         ([[1.0, 2.0], [3.0]], [1.0, 2.0], "X must be .* got rows of different lengths; give"),
-        (pl.DataFrame(X).lazy(), Y, "X must be .* got a LazyFrame; collect"),
+        (pl.DataFrame(X).lazy(), Y, "y must name the target columns of a stream, got ndarray"),
         ((row for row in X), Y, "X must be .* got a generator; collect"),
         (X + 1j, Y, r"Complex data not supported: X must hold real .* got complex128; try X\.real"),
         (X, None, "requires y to be passed, but the target y is None: .* got None; give"),
@@ -51,6 +51,8 @@ def test_features_and_targets_of_another_shape_are_refused(x, y, match):
     ("x", "match"),
     [
         (None, "X must be .* got None; check"),
+        ("a.csv", r"X must be .* got 'a.csv'; read the file first"),
+        (pl.DataFrame(X).lazy(), "X must be .* got a LazyFrame; collect"),
         (np.ones((2, 3, 1)), r"X must have two axes, .* got shape \(2, 3, 1\)"),
         (np.ones((2, 9)), r"X has 9 features, but MDNRegressor is expecting \d features .* order"),
     ],

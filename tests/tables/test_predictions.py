@@ -29,7 +29,7 @@ class Predictions(Model):
     def std(self, x):
         return np.arange(3.0, 5.0) + np.zeros((len(x), 2))
 
-    def pit(self, x, y):
+    def cdf(self, x, y):
         return 1 / (1 + np.exp(-y))
 
     def quantiles(self, x, q):
