@@ -20,7 +20,7 @@ import ngem
 from ngem import MDNRegressor, MixtureBoostingRegressor, _files, plotting
 from ngem.cli import app
 from ngem.estimator import members, portfolio
-from ngem.tables import commands, formats
+from ngem.tables import formats, predicting
 from ngem.tables.report import page
 from ngem.tables.spaces import SPACES
 from ngem.training import FitError
@@ -618,7 +618,7 @@ def test_an_interrupt_while_predicting_leaves_the_old_file(here, tmp_path, monke
 
     out = tmp_path / "old.parquet"
     out.write_text("old")
-    monkeypatch.setattr(commands, "prediction_columns", interrupt)
+    monkeypatch.setattr(predicting, "prediction_columns", interrupt)
     command = ("predict", here / "model.ngem", here / "test.csv", "--out", out, "--force")
     error = refuse(*command, code=130)
     assert "Interrupted" in error
