@@ -4,9 +4,9 @@
     python benchmarks/processes.py --smoke
 
 Each group of processes (or of devices in one process) measures, one after the other and in turns:
-`alone`, steps of one device with the whole batch; `part`, steps with its part of the batch, all
-devices at the same time; `sum`, a sum over devices of as many numbers as the gradient has; `mesh`,
-steps of all devices together. The cost model says that mesh = part + sum.
+`alone`, steps of one device with the whole batch; `part`, steps of one device in each process with
+its part of the batch, all processes at the same time; `sum`, a sum over devices of as many numbers
+as the gradient has; `mesh`, steps of all devices together. The model says that mesh = part + sum.
 """
 
 import argparse

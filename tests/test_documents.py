@@ -4,6 +4,8 @@ import doctest
 import importlib
 import json
 import re
+import subprocess
+import sys
 
 import jax
 import pytest
@@ -151,3 +153,12 @@ def test_the_page_of_scale_quotes_the_committed_figures():
                 / int(shape.split()[-1].replace(",", ""))
                 < 6.6
             )
+
+
+@pytest.mark.slow
+def test_the_script_that_measures_processes_goes_through(tmp_path):
+    words = [sys.executable, ROOT / "benchmarks/processes.py", "--smoke", "--turns", "1"]
+    out = tmp_path / "processes.json"
+    subprocess.run([*words, "--out", out], check=True, capture_output=True)
+    (group,) = json.loads(out.read_text())["groups"].values()
+    assert group["8, batch 16"]["sums of a step"] == 1

@@ -28,7 +28,7 @@ def test_the_claim_of_a_process_that_dies_ends_with_it(tmp_path):
     other = context.Process(target=hold, args=(tmp_path, has_it))
     other.start()
     try:
-        assert has_it.wait(60)
+        assert has_it.wait(200)
         with Work(tmp_path).claim("piece", wait=False) as is_ours:
             assert not is_ours
         with Work(tmp_path, is_claimed=False).claim("piece", wait=False) as is_ours:

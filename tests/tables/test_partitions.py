@@ -112,6 +112,7 @@ def test_outputs_of_something_else_are_kept(parts, made, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_processes_predict_as_one(tmp_path):
     """All outputs are those of single files; a damaged file is named, and the rest is kept."""
     rng = np.random.default_rng(0)

@@ -91,6 +91,7 @@ def frame(rows):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("members", "tolerance"), [(1, 1e-4), (3, 0.0)])
 def test_two_processes_fit_the_model_of_one(table, tmp_path, members, tolerance):
     one, two = tmp_path / "one.ngem", tmp_path / "two.ngem"
@@ -122,8 +123,9 @@ def test_a_killed_process_is_named_and_the_run_goes_on_with_another_number(table
     ).stdout.split()
     os.kill(int(children[1]), signal.SIGKILL)
     killed = time.monotonic()
-    _, error = running.communicate(timeout=30)
-    assert time.monotonic() - killed < 20
+    _, error = running.communicate(timeout=60)
+    assert time.monotonic() - killed < 25
+    assert "Traceback" not in error
     assert running.returncode == 1
     assert f"process 1 (pid {children[1]}) ended with signal SIGKILL" in error
     assert not two.exists()

@@ -14,8 +14,9 @@ from typing import IO, Any, NamedTuple
 
 from .._errors import DataError
 
-#: Seconds between two looks at the processes, and seconds that they have to end when asked to.
-_GLANCE, _PATIENCE = 0.05, 5.0
+#: Seconds between two looks at the processes, and seconds that they have to end when asked to. JAX
+#: takes note of the request and goes on, so most are killed then; files are whole all the same.
+_GLANCE, _PATIENCE = 0.05, 1.0
 
 #: Seconds in which the first process may fail for the same reason as another one.
 _SAME_ERROR = 2.0

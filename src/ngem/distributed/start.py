@@ -12,7 +12,7 @@ _VARIABLES = (
 )
 
 #: Seconds without a sign of life after which a process counts as dead, and all others end.
-_HEARTBEAT = 10
+HEARTBEAT = 10
 
 #: Seconds for which a process that has finished waits for those that have not.
 _WAIT = 86_400
@@ -61,7 +61,7 @@ def find_place(environment: Mapping[str, str] | None = None) -> Place:
     )
 
 
-def initialize(place: Place | None = None, *, heartbeat: int = _HEARTBEAT) -> Place:
+def initialize(place: Place | None = None, *, heartbeat: int = HEARTBEAT) -> Place:
     """Connect this process with the others, before anything is computed.
 
     A process that dies ends all others after `heartbeat` seconds, with JAX's message that names it.

@@ -4,13 +4,17 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from jax.errors import JaxRuntimeError
 
 from .._errors import check_choice
 from ..distributed import Place, data_parallel, find_place, initialize, shared_work
 from ..distributed.launch import is_worker, launch, own_command
+from ..distributed.start import HEARTBEAT
 from .opening import TableError
 
 #: What --processes says where a scheduler starts them.
@@ -45,7 +49,22 @@ class Team(NamedTuple):
             stack.enter_context(
                 shared_work(self.directory, turn=self.place.number, is_claimed=shares)
             )
-            yield
+            try:
+                yield
+            except JaxRuntimeError as error:
+                if self.split != "rows" or "Gloo" not in str(error):
+                    raise
+                self._await_verdict()
+
+    def _await_verdict(self) -> NoReturn:
+        """Wait to be ended, with a message that names the process that is gone.
+
+        Who has started the processes does that at once, and JAX after its heartbeat.
+        """
+        text = f"Process {self.place.number} has lost the connection to another one."
+        print(text, file=sys.stderr, flush=True)
+        time.sleep(3 * HEARTBEAT)
+        os._exit(1)  # an orderly end would wait for the process that is gone
 
 
 def _keep_standard_output() -> None:
