@@ -210,8 +210,8 @@ def main() -> None:
     """Measure, print each fit, and save all if --out is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=30_000_000)
-    parser.add_argument("--memory-rows", type=int, default=1_000_000)
-    parser.add_argument("--sorted-rows", type=int, default=300_000)
+    parser.add_argument("--memory-rows", type=int, default=500_000)
+    parser.add_argument("--sorted-rows", type=int, default=150_000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", choices=["size", "memory", "order"])
     parser.add_argument("--smoke", action="store_true", help="Small files and networks.")
