@@ -161,8 +161,8 @@ def category_column(
     if len(found) > most or is_more:
         enough = LEAST_ROWS if most <= MOST_CATEGORIES else 1
         common = np.argsort(-counts, kind="stable")[:most]
-        found = _sorted(found[common[counts[common] >= enough]].tolist())
-        return Column(name, "category", tuple(found), has_other=True)
+        kept = _sorted(found[common[counts[common] >= enough]].tolist())
+        return Column(name, "category", tuple(kept), has_other=True)
     # A column without values has codes all the same, so that a schema can hold it.
     return Column(name, "category", tuple(_sorted(found.tolist())), has_other=not len(found))
 
