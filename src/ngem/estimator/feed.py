@@ -1,6 +1,7 @@
 """Rows of a stream as networks read them, window by window."""
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class StreamFeed:
 
     Attributes:
         waited: Seconds that training has waited for rows so far.
+        copied: Seconds that writing the temporary file took.
         window_rows: Rows of a window.
     """
 
@@ -78,7 +80,7 @@ class StreamFeed:
     ):
         self._encoder, self._inputs, self._targets = encoder, inputs, targets
         self._held_out, self._seed = held_out, seed
-        self.n_rows, self.waited = n_rows, 0.0
+        self.n_rows, self.waited, self.copied = n_rows, 0.0, 0.0
         dim = len(encoder.stream.targets) * (1 if encoder.resolution is None else 2)
         self._width = inputs.n_columns + dim
         fitting = encoder.stream.window_bytes // (4 * self._width)
@@ -90,7 +92,9 @@ class StreamFeed:
         """Return the windows of all epochs from one on; see `training.Feed`."""
         spool = Spool(Windows(self.n_rows, self.window_rows), self._width)
         with contextlib.closing(spool):
+            began = time.perf_counter()
             spool.fill(self._rows(), self._seed)
+            self.copied += time.perf_counter() - began
             with Prefetched(self._windows(spool, epoch, skip, stop)) as ahead:
                 yield ahead
             self.waited += ahead.waited

@@ -124,7 +124,7 @@ class MDNRegressor(MemberRegressor):
         drift_: Of `partial_fit` and a fit with `warm_start`: how the new rows differ from those
             that fixed the scaling; None for others.
         stream_info_: Of a fit to a stream: rows, row groups, rows of a window, and the seconds that
-            training waited for rows. None for others.
+            the shuffled copy took and that training waited for rows. None for others.
         stream_rows_: Of a fit to a stream: the rows that `folds_` and `oof_log_prob_` number, as
             features and targets. All rows if they fit into memory, else a uniform sample. None for
             others, and in a loaded estimator.

@@ -206,6 +206,7 @@ def _info(found: Survey, encoder: Encoder | None) -> dict[str, Any]:
         "in_memory": encoder is None,
         "row_groups": len(found.stream.source.pieces),
         "window_rows": found.n_rows,
+        "copy_seconds": 0.0,
         "wait_seconds": 0.0,
     }
 
@@ -362,6 +363,7 @@ def _train(
         resume=resume,
         save=save,
     )
+    info["copy_seconds"] += feed.copied
     info["wait_seconds"] += feed.waited
     dropout = float(settings["dropout"])
     if validation is None:

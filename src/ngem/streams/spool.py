@@ -77,7 +77,7 @@ class Spool:
             raise StreamError(_other_rows("fewer", self._windows.n_rows))
 
     def _write(self, rows: np.ndarray, place: int) -> None:
-        data = memoryview(np.ascontiguousarray(rows, np.float32)).cast("B")
+        data = np.ascontiguousarray(rows, np.float32).data.cast("B")
         offset = 4 * self._width * place
         try:
             while data:
@@ -108,7 +108,7 @@ class Spool:
 
     def _read(self, start: int, count: int, rng: np.random.Generator) -> np.ndarray:
         rows = np.empty((count, self._width), np.float32)
-        data, offset = memoryview(rows).cast("B"), 4 * self._width * start
+        data, offset = rows.data.cast("B"), 4 * self._width * start
         while data:
             got = os.preadv(self._file.fileno(), [data], offset)
             if not got:

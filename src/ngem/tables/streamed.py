@@ -8,6 +8,7 @@ import polars as pl
 
 from .._errors import check_choice
 from ..estimator.preprocessing import rounding_step
+from ..estimator.regressor import MDNRegressor
 from ..estimator.schema import Schema
 from ..families import propose_family
 from ..streams import Stream, open_source
@@ -54,6 +55,7 @@ def train_on(
 
     The rows are all rows if they fit into memory, else a uniform sample of them.
     """
+    assert isinstance(estimator, MDNRegressor), "the options were checked"
     estimator.set_params(missing="impute" if source.rule == "impute" else "error")
     if len(stream.targets) == 1:
         stream.target_ndim = 1
