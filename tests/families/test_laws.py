@@ -22,20 +22,19 @@ ELEMENTWISE = [
 ]
 WITH_CRPS = [name for name, case in FAMILIES.items() if case.family.has_crps]
 
+#: These differ from full and diagonal ones in what is shared, which files of their own test.
+SHARING = ("tied", "spherical")
+CASES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SHARING)) for name in FAMILIES]
 
 #: For families whose targets may be any numbers; others are bounded and widened as these are.
 ON_LINE = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name == "tied"))
+        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in SHARING))
         for name, case in FAMILIES.items()
         if case.is_on_line
     ],
 )
-
-
-#: A tied covariance differs from a full one in what components share, not in a component.
-CASES = [pytest.param(name, marks=[pytest.mark.slow] * (name == "tied")) for name in FAMILIES]
 
 
 @pytest.fixture(params=CASES, name="case")
@@ -138,7 +137,7 @@ def test_fisher_information_from_sampled_scores(case):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.25, 0.5, 0.75, 1.0])
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if name not in SHARING])
 def test_fisher_solve_is_a_matrix_power(name, power):
     case = FAMILIES[name]
     raw = random_raw(case.family, 1, KEY)

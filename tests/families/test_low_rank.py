@@ -1,6 +1,7 @@
 """Laws of the Gaussian whose covariance is a diagonal plus a few factors."""
 
 import functools as ft
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from ngem._defaults import COORDINATE_CHOICES
 from ngem.families import DiagonalGaussian, LocationScale, LowRankGaussian, MeanFactors, get_family
 
 from .. import oracles
-from ..cases import low_rank_covariance, random_params, random_raw, standard_normal
+from ..cases import low_rank_covariance, random_params, random_raw, slow_but, standard_normal
 
 KEY = jax.random.key(7)
 DIM, RANK = 3, 1
@@ -77,8 +78,10 @@ def test_the_metric_bounds_the_information_of_factors_and_scales(stretch):
         assert ratios.min() > 0.9
 
 
-@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("coordinates", COORDINATE_CHOICES)
+@pytest.mark.parametrize(
+    ("power", "coordinates"),
+    slow_but([*itertools.product((0.0, 0.3, 0.5, 1.0), COORDINATE_CHOICES)], (0.5, "variance")),
+)
 def test_solve_between_the_ends(power, coordinates):
     """Symmetric and positive definite in raw outputs; without factors that of a diagonal one."""
     params = random_params(FAMILY, DIM, KEY)
@@ -112,7 +115,7 @@ def test_densities_of_many_targets_are_those_of_scipy():
     assert jax.jit(family.log_prob)(params, y) == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("width", [1e-6, 1e-3, 1e6])
+@pytest.mark.parametrize("width", slow_but([1e-6, 1e-3, 1e6], 1e-3))
 def test_factors_far_larger_than_scales_keep_their_digits_in_single_precision(width):
     """Density and gradient are finite, and right where a double can tell, for equal factors too."""
     rng = np.random.default_rng(0)
@@ -131,6 +134,7 @@ def test_factors_far_larger_than_scales_keep_their_digits_in_single_precision(wi
         assert narrow == pytest.approx(float(expected), rel=0.05, abs=2.0)
 
 
+@pytest.mark.slow
 def test_turned_factors_are_the_same_density():
     family = LowRankGaussian(rank=2)
     params, y = random_params(family, DIM, KEY), standard_normal(KEY, (DIM,))
@@ -139,6 +143,7 @@ def test_turned_factors_are_the_same_density():
     np.testing.assert_allclose(*densities, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_samples_have_the_covariance_that_is_stated():
     params = random_params(FAMILY, DIM, KEY)
     draws = jax.jit(jax.vmap(FAMILY.sample, in_axes=(None, 0)))(

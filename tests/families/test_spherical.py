@@ -8,13 +8,13 @@ from scipy import linalg
 
 from ngem.families import SphericalGaussian
 
-from ..cases import FAMILIES, random_params, random_raw
+from ..cases import FAMILIES, random_params, random_raw, slow_but
 
 KEY = jax.random.key(7)
 FAMILY, CASE = SphericalGaussian(), FAMILIES["spherical"]
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("power", slow_but([0.5, 1.0], 0.5))
 def test_the_gradient_of_the_one_scale_is_divided_by_its_own_information(power):
     """F^-power in (mean, scale), with F from autodiff and quadrature in raw outputs."""
     dim = 2

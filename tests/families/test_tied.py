@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import special
 
 from ngem.families import TiedGaussian
@@ -55,6 +56,7 @@ def test_natural_gradient_is_that_of_the_information_of_shared_outputs():
     np.testing.assert_allclose(natural, expected, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_shared_outputs_have_no_weight():
     mixture: Mixture = HEAD(standard_normal(KEY, (HEAD.num_raw,)))
     metric = CompleteDataFisher(FAMILY, power=0.5)
