@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..families import COVARIANCE_NAMES, AbstractFamily, covariances_of, get_family
+from ..families import COVARIANCE_NAMES, FAMILY_NAMES, AbstractFamily, covariances_of, get_family
 from ..nn import ACTIVATIONS, MixtureNetwork, fit_bins, initialize_head, mixture_mlp
 from ..objectives import (
     OBJECTIVES,
@@ -27,6 +27,7 @@ from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import Plan
 from .rules import (
     ALMOST,
+    AUTO,
     POSITIVE,
     SHARED,
     Rule,
@@ -151,6 +152,8 @@ def check(settings: Mapping[str, Any]) -> None:
             FutureWarning,
             stacklevel=3,
         )
+    if settings["family"] == AUTO:
+        settings = {**settings, "family": FAMILY_NAMES[0]}
     family(resolve(settings, dim=1, n_rows=1))  # refuses a covariance that the family does not have
     if settings["network"] is not None and settings["init"] != "random":
         raise ValueError(

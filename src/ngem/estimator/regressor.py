@@ -9,10 +9,10 @@ from ..families import settle_name
 from ..nn import average
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
-from .automatic import AUTO
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
 from .preprocessing import fit_inputs
+from .rules import AUTO
 from .targets import fit_targets, make_model, read_inside
 
 
@@ -33,7 +33,9 @@ class MDNRegressor(MemberRegressor):
         family (str): Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
-            targets between two bounds.
+            targets between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
+            of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
+            of its own. "auto" lets held-out rows choose from what suits the targets.
         covariance (str or None): "diag", or "full" for targets that are correlated within a
             Gaussian component. None is "full" for 2 to 16 targets of at least 1,000 rows with
             Gaussian components, else "diag".
