@@ -210,7 +210,8 @@ def _left_out_log_densities(
     if not family.admits_shift:
         means = np.stack([train.y - error for error in errors], axis=1)
         given = train.y if train.ends is None else train.ends
-        return np.asarray(_around_means(family, *_single(means, given), variances), float)
+        means, given = _single(means, given)
+        return np.asarray(_around_means(family, means, given, variances), float)
     offsets = np.stack(list(map(train.around, errors)), axis=1)
     params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
     return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)

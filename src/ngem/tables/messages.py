@@ -100,7 +100,7 @@ def count(number: int, what: str) -> str:
 
 def _are_counts(facts: dict[str, Any]) -> bool:
     """Return whether the user has chosen a family of counts: rounding is then no fault."""
-    family = facts.get("family")
+    family = facts.get("family") or ""
     return is_known(family, "diag") and get_family(family).is_discrete
 
 
