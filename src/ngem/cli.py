@@ -182,7 +182,9 @@ Resolution = Annotated[
 ]
 Family = Annotated[
     str | None,
-    typer.Option(help="Components: gaussian (the default), gamma, 'student(4)' or another family."),
+    typer.Option(
+        help="Components: gaussian (the default), gamma, poisson or another family; auto to choose."
+    ),
 ]
 
 # Options that only one kind of model has, each in a panel of the help.

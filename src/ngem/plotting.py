@@ -226,7 +226,7 @@ def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
     _check_path(x, mixture)
     artists: list[Any] = []
     weights = np.asarray(mixture.weights).mean(axis=0)
-    means = np.asarray(mixture.components.mean)[..., 0]
+    means = np.asarray(mixture.component_mean())[..., 0]
     stds = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
     for k, color in zip(range(mixture.n_components), itertools.cycle(_CYCLE), strict=False):
         weight, mean, std = float(weights[k]), means[:, k], stds[:, k]
@@ -290,13 +290,17 @@ def density_map(
         low, high = (np.asarray(mixture.quantile(q)) for q in (0.001, 0.999))
         limits = float(low.min()), float(high.max())
     y = np.linspace(*limits, _HEIGHT)
+    if mixture.family.is_discrete:
+        y = np.arange(np.floor(limits[0]), np.ceil(limits[1]) + 1)
     points = np.broadcast_to(y[:, None, None], (len(y), len(x), 1))
     density = np.exp(np.asarray(mixture.log_prob(_like(mixture, points))))
     # Rasterized, because a vector file with one polygon per cell takes megabytes.
     mesh = ax.pcolormesh(
         x, y, density, cmap="magma", norm=PowerNorm(gamma, vmin=0), rasterized=True
     )
-    ax.set(xlabel="x", ylabel="y", xlim=(x[0], x[-1]), ylim=limits)
+    ax.set(xlabel="x", ylabel="y", xlim=(x[0], x[-1]))
+    if not mixture.family.is_discrete:  # cells of integers reach half a step beyond
+        ax.set(ylim=limits)
     ax.grid(visible=False)
     return [mesh]
 

@@ -20,7 +20,7 @@ TARGETS = {
     "zero-inflated lognormal": AMOUNTS,
     "von-mises(360)": DEGREES,
 }
-QUICK = dict(n_members=1, random_state=0)
+QUICK = {"n_members": 1, "random_state": 0}
 TREES = dict(max_rounds=120, patience=15, n_components=1, **QUICK)
 
 

@@ -32,7 +32,7 @@ def raw_fisher(case, raw):
     return np.einsum("n,ni,nj->ij", weights, scores, scores)
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", slow_but(list(COUNTS), "negative-binomial"))
 def test_probabilities_equal_scipys_and_add_up_to_one(name):
     case = COUNTS[name]
     ask = jax.jit(jax.vmap(case.family.log_prob, in_axes=(None, 0)))
@@ -47,7 +47,7 @@ def test_probabilities_equal_scipys_and_add_up_to_one(name):
         assert ask(params, jnp.array([[impossible]]))[0] == -np.inf
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", slow_but(list(COUNTS), "poisson"))
 def test_cdf_and_quantiles_equal_scipys(name):
     family = COUNTS[name].family
     params = random_params(family, 1, KEY)
@@ -61,7 +61,7 @@ def test_cdf_and_quantiles_equal_scipys(name):
     np.testing.assert_array_equal(found, law.ppf(q))
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", slow_but(list(BOTH), "negative-binomial", "zero-inflated gamma"))
 def test_the_fisher_information_is_that_of_autodiff(name):
     """By a sum over integers, and by quadrature beside an atom; fractional powers too."""
     case = BOTH[name]
@@ -95,7 +95,7 @@ def test_the_information_of_the_dispersion_is_its_sum(mean, scale):
     assert family.information(params)[1][0] == pytest.approx(4 * series, rel=3e-6)
 
 
-@pytest.mark.parametrize("name", slow_but(list(BOTH), "poisson", "zero-inflated gamma"))
+@pytest.mark.parametrize("name", slow_but(list(BOTH), "binomial"))
 def test_moments_samples_and_starts_agree(name):
     case, n_draws = BOTH[name], 20_000
     mean, variance = map(jnp.array, case.moments)
@@ -148,7 +148,7 @@ def test_mixtures_of_counts_by_sums(name):
     assert float(mixture.modes()[0]) == order[0]
 
 
-@pytest.mark.parametrize("name", slow_but(list(ATOMS), "zero-inflated gamma"))
+@pytest.mark.parametrize("name", slow_but(list(ATOMS)))
 def test_mixtures_with_atoms(name):
     """Distribution function, quantiles, CRPS and regions, from probabilities and scipy."""
     case = ATOMS[name]
@@ -234,6 +234,7 @@ def test_the_probability_of_censored_counts():
         family.log_likelihood(params, jnp.array([0.0, 3.0]))
 
 
+@pytest.mark.slow
 def test_the_probability_of_censored_targets_with_an_atom():
     case = ATOMS["zero-inflated gamma"]
     params = random_params(case.family, 1, KEY)

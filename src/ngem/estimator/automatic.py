@@ -9,9 +9,6 @@ from sklearn.utils import check_random_state
 from ..families import Candidates, get_family, propose_families
 from .encoding import Encoded
 
-#: What users pass for this.
-AUTO = "auto"
-
 
 def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
     """Return families that suit all target columns.

@@ -11,10 +11,10 @@ from ..families import settle_name
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
-from .automatic import AUTO
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .member_regressor import MemberRegressor, count_rows, histories, judge
+from .rules import AUTO
 from .targets import make_model, read_inside
 
 
@@ -34,8 +34,10 @@ class MixtureBoostingRegressor(MemberRegressor):
         family (str): Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
-            targets between two bounds. Several target columns are
-            independent within a component.
+            targets between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
+            of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
+            of its own. "auto" lets held-out rows choose from what suits the targets. Several target
+            columns are independent within a component.
         curvature (str): "fisher", the weight of a component times its Fisher information; or "em",
             with responsibilities in place of weights, so that a leaf's step of a mean is an M-step.
             For comparison: "hessian", the second derivative clipped below; "none", plain gradients;

@@ -16,6 +16,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..families import (
     COVARIANCE_NAMES,
+    FAMILY_NAMES,
     AbstractFamily,
     covariances_of,
     get_family,
@@ -33,6 +34,7 @@ from ..optimizers import DEFAULT_LEARNING_RATES
 from ..training import Plan
 from .rules import (
     ALMOST,
+    AUTO,
     POSITIVE,
     SHARED,
     Rule,
@@ -164,6 +166,8 @@ def check(settings: Mapping[str, Any]) -> None:
             FutureWarning,
             stacklevel=3,
         )
+    if settings["family"] == AUTO:
+        settings = {**settings, "family": FAMILY_NAMES[0]}
     family(resolve(settings, dim=1, n_rows=1))  # refuses a covariance that the family does not have
     if settings["network"] is not None and settings["init"] != "random":
         raise ValueError(

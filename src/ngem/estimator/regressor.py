@@ -11,11 +11,11 @@ from ..nn import average
 from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
-from .automatic import AUTO
 from .continued import go_on, go_on_settings, known_units, networks_of, report_drift
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
 from .preprocessing import Inputs, Table, fit_inputs
+from .rules import AUTO
 from .stream_fit import ToFit, read_stream, refuse_beside_stream
 from .targets import TargetUnits, fit_targets, make_model, read_inside
 
@@ -37,7 +37,9 @@ class MDNRegressor(MemberRegressor):
         family (str): Distribution of the components, with options in parentheses: "gaussian";
             "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
             "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
-            targets between two bounds.
+            targets between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
+            of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
+            of its own. "auto" lets held-out rows choose from what suits the targets.
         covariance (str or None): "diag"; for Gaussian components also "full", for targets that are
             correlated within a component; "tied", one full covariance for all components of a row;
             "low-rank(4)", four factors that targets share beside a scale of their own, for many

@@ -62,6 +62,9 @@ def optional(rule: Rule) -> Rule:
 TINY, ALMOST = float(np.finfo(np.float32).tiny), 1 - float(np.finfo(np.float32).eps)
 POSITIVE = (TINY, 1e30, "a positive number")
 
+#: Stands for a family that held-out rows choose.
+AUTO = "auto"
+
 _FAMILIES = ", ".join(map(repr, FAMILY_NAMES))
 
 
@@ -69,7 +72,11 @@ _FAMILIES = ", ".join(map(repr, FAMILY_NAMES))
 SHARED: dict[str, Rule] = {
     "n_components": integer(5),
     "n_members": integer(5),
-    "family": Rule(is_family_name, f"one of {_FAMILIES}, with its options", FAMILY_NAMES[0]),
+    "family": Rule(
+        lambda v: is_family_name(v) or (isinstance(v, str) and v == AUTO),
+        f"one of {_FAMILIES}, with its options, or {AUTO!r}",
+        FAMILY_NAMES[0],
+    ),
     "early_stopping": flag(),
     "validation_fraction": number(TINY, ALMOST, "a number between 0 and 1", 0.1),
     "scale_floor": number(*POSITIVE, 1e-4),

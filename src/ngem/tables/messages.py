@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..families import get_family, is_known
 from . import tune as tuning
 from .kinds import KINDS
 from .notes import unseen_text
@@ -87,7 +88,7 @@ def _notes(facts: dict[str, Any]) -> Iterator[str]:
         yield f"gaps: {some}{more}; {what}"
     yield from facts["target_notes"]
     for name, step in zip(facts["targets"], facts["steps"], strict=True):
-        if step is not None and facts.get("resolution") is None:
+        if step is not None and facts.get("resolution") is None and not _are_counts(facts):
             yield (
                 f"{name} is rounded to steps of {step:.3g}, so a density can be very high at "
                 f"single values and its likelihood has no bound; --resolution {step:.3g} bounds it"
@@ -104,6 +105,12 @@ def _notes(facts: dict[str, Any]) -> Iterator[str]:
 def count(number: int, what: str) -> str:
     """Return a number of things in words: 1 row, 2 rows."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _are_counts(facts: dict[str, Any]) -> bool:
+    """Return whether the user has chosen a family of counts: rounding is then no fault."""
+    family = facts.get("family") or ""
+    return is_known(family, "diag") and get_family(family).is_discrete
 
 
 def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
