@@ -7,6 +7,8 @@ from ngem import MDNRegressor, MixtureBoostingRegressor
 from ngem.estimator.automatic import choose_candidates
 from ngem.metrics import pit_uniformity
 
+pytestmark = pytest.mark.trains
+
 RNG = np.random.default_rng(8)
 X = RNG.uniform(-1, 1, (900, 2))
 COUNTS = RNG.poisson(np.exp(0.5 + X[:, 0])).astype(float)
