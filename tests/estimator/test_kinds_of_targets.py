@@ -7,6 +7,8 @@ from ngem import MDNRegressor, MixtureBoostingRegressor
 from ngem.estimator.automatic import choose_candidates
 from ngem.metrics import pit_uniformity
 
+pytestmark = pytest.mark.trains
+
 RNG = np.random.default_rng(8)
 X = RNG.uniform(-1, 1, (900, 2))
 COUNTS = RNG.poisson(np.exp(0.5 + X[:, 0])).astype(float)
@@ -40,8 +42,11 @@ def truth(family, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", TARGETS)
-def test_boosted_mixtures_come_near_the_truth(family, tmp_path):
+def test_boosted_mixtures_come_near_the_truth(family, tmp_path, request):
     """Log density, calibration, model file and predictions that are possible targets."""
+    if family == "zero-inflated lognormal":
+        reason = "trees learn too little of how an atom and what is beside it depend on features"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     y = TARGETS[family]
     model = MixtureBoostingRegressor(family=family, **TREES).fit(X[:600], y[:600])
     log_prob = model.log_prob(X[600:], y[600:])

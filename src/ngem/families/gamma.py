@@ -79,7 +79,7 @@ class LogGamma(AbstractIndependent):
 
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         shape = params.scale**-2
-        return params.mean + jax.random.loggamma(key, shape) - jnp.log(shape)
+        return params.mean + jax.random.loggamma(key, shape, dtype=shape.dtype) - jnp.log(shape)
 
     def mean(self, params: LocationScale) -> Float[Array, "dim *rows"]:
         shape = params.scale**-2

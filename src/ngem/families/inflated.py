@@ -100,7 +100,7 @@ class Inflated(AbstractFamily):
         return dim + self.inner.num_raw(dim)
 
     def raw_kinds(self, dim: int) -> tuple[str, ...]:
-        return ("weight",) * dim + self.inner.raw_kinds(dim)
+        return ("mean",) * dim + self.inner.raw_kinds(dim)
 
     def constrain(self, raw: Float[Array, "raw *rows"], dim: int) -> AtomAndRest:
         logit, rest = jax.lax.split(raw, (dim, self.inner.num_raw(dim)))

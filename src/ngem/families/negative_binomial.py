@@ -94,7 +94,7 @@ class NegativeBinomial(AbstractCount, AbstractTwoParameters):
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         rate_key, count_key = jax.random.split(key)
         r = params.scale**-2
-        log_rate = params.mean + jax.random.loggamma(rate_key, r) - jnp.log(r)
+        log_rate = params.mean + jax.random.loggamma(rate_key, r, dtype=r.dtype) - jnp.log(r)
         # Draws are 32-bit integers.
         rate = jnp.exp(jnp.clip(log_rate, -80.0, math.log(2e9)))
         return jax.random.poisson(count_key, rate).astype(rate.dtype)

@@ -14,6 +14,9 @@ from .roots import Elementwise
 #: Integers at a time, and most points of a grid. Beyond, each point stands for several integers.
 _CHUNK, _MOST = 32, 2048
 
+#: Most integers of a sum.
+_MOST_TERMS = 16_384
+
 
 class _Grid(NamedTuple):
     """Integers first, first + step, ...; each point stands for `step` integers."""
@@ -29,12 +32,17 @@ class _Grid(NamedTuple):
         return self.first[None] + index * self.step[None]
 
     def masses(
-        self, log_prob: Elementwise, x: Float[Array, "point *rows"]
+        self, log_prob: Elementwise, cdf: Elementwise, x: Float[Array, "point *rows"]
     ) -> Float[Array, "point *rows"]:
         """Return the probability of what each point stands for."""
-        middle = jnp.floor(x + 0.5 * (self.step[None] - 1))
-        mass = self.step[None] * jnp.exp(log_prob(middle))
-        return jnp.where(x <= self.last[None], mass, 0.0)
+        # Differences of a distribution function are exact and slow, so only where need be.
+        mass = lax.cond(
+            jnp.any(self.step > 1),
+            lambda x: cdf(x + self.step[None] - 1) - cdf(x - 1),
+            lambda x: jnp.exp(log_prob(x)),
+            x,
+        )
+        return jnp.where(x <= self.last[None], jnp.maximum(mass, 0.0), 0.0)
 
 
 def _grid(lower: Float[Array, "*rows"], upper: Float[Array, "*rows"], most: int) -> _Grid:
@@ -44,44 +52,47 @@ def _grid(lower: Float[Array, "*rows"], upper: Float[Array, "*rows"], most: int)
 
 def crps(
     log_prob: Elementwise,
+    cdf: Elementwise,
     lower: Float[Array, "*rows"],
     upper: Float[Array, "*rows"],
     y: Float[Array, "*rows"],
 ) -> Float[Array, "*rows"]:
     """Return the sum over integers n of (P(Y <= n) - 1{n >= y})^2.
 
+    A sum of at most some ten thousand terms; all of what is far in a long tail counts as one.
+
     Args:
         log_prob: Log probability of each integer.
+        cdf: Distribution function.
         lower: An integer with negligible probability below it.
         upper: An integer with negligible probability above it.
         y: Where the target is.
     """
-    grid = _grid(lower, upper, _MOST)
-    step = grid.step[None]
+    first = lax.stop_gradient(jnp.maximum(lower, 0.0))
+    last = jnp.minimum(lax.stop_gradient(upper), first + _MOST_TERMS)
+    grid = _Grid(first, last, jnp.ones_like(first))
 
     def proceed(state: tuple[Array, Array, Array]) -> Bool[Array, ""]:
-        return jnp.any(grid.first + state[0] * _CHUNK * grid.step <= grid.last)
+        return jnp.any(first + state[0] * _CHUNK <= last)
 
     def add(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         number, before, total = state
         x = grid.chunk(number, _CHUNK)
-        mass = grid.masses(log_prob, x)
-        # Within a step the distribution function is taken for a line.
-        below = before[None] + jnp.cumsum(mass, axis=0) - 0.5 * mass * (1 - 1 / step)
-        reached = jnp.clip(x + step - y[None], 0.0, step)
-        squares = reached * (1 - below) ** 2 + (step - reached) * below**2
-        inside = jnp.where(x <= grid.last[None], squares, 0.0)
+        mass = jnp.where(x <= last[None], jnp.exp(log_prob(x)), 0.0)
+        below = jnp.minimum(before[None] + jnp.cumsum(mass, axis=0), 1.0)
+        squares = jnp.where(x >= y[None], 1 - below, below) ** 2
+        inside = jnp.where(x <= last[None], squares, 0.0)
         return number + 1, before + jnp.sum(mass, axis=0), total + jnp.sum(inside, axis=0)
 
-    start = (jnp.zeros((), y.dtype), jnp.zeros_like(y), jnp.zeros_like(y))
+    before = cdf((first - 1)[None])[0]
+    start = (jnp.zeros((), y.dtype), before, jnp.zeros_like(y))
     total = lax.while_loop(proceed, add, start)[2]
-    n_points = jnp.floor((grid.last - grid.first) / grid.step) + 1
-    end = grid.first + n_points * grid.step  # the first integer beyond all of the grid
-    return total + jnp.maximum(grid.first - y, 0.0) + jnp.maximum(y - end, 0.0)
+    return total + jnp.maximum(first - y, 0.0) + jnp.maximum(y - last - 1, 0.0)
 
 
 def highest(
     log_prob: Elementwise,
+    cdf: Elementwise,
     lower: Float[Array, "*rows"],
     upper: Float[Array, "*rows"],
     coverage: Float[Array, "*rows"],
@@ -91,6 +102,7 @@ def highest(
 
     Args:
         log_prob: Log probability of each integer.
+        cdf: Distribution function.
         lower: An integer with negligible probability below it.
         upper: An integer with negligible probability above it.
         coverage: Probability of the set.
@@ -101,7 +113,7 @@ def highest(
     """
     grid = _grid(lower, upper, _MOST)
     x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
-    mass = grid.masses(log_prob, x)
+    mass = grid.masses(log_prob, cdf, x)
     ordered = jnp.sort(mass, axis=0)[::-1]
     # Rounding must not make a set larger than it need be.
     enough = jnp.cumsum(ordered, axis=0) >= coverage[None] * (1 - 1e-6)
@@ -121,14 +133,15 @@ def highest(
 
 def region_mass(
     log_prob: Elementwise,
+    cdf: Elementwise,
     lower: Float[Array, "*rows"],
     upper: Float[Array, "*rows"],
     y: Float[Array, "*rows"],
 ) -> Float[Array, "*rows"]:
     """Return the probability of all integers that are at least as probable as y."""
     grid = _grid(lower, upper, _MOST)
-    mass = grid.masses(log_prob, grid.chunk(jnp.zeros((), grid.first.dtype), _MOST))
-    own = grid.step * jnp.exp(log_prob(y[None])[0])
+    mass = grid.masses(log_prob, cdf, grid.chunk(jnp.zeros((), grid.first.dtype), _MOST))
+    own = jnp.exp(log_prob(y[None])[0]) * grid.step
     # Twice the same probability may differ by rounding.
     counts = mass >= own[None] * (1 - 64 * jnp.finfo(y.dtype).eps.astype(y.dtype))
     return jnp.clip(jnp.sum(jnp.where(counts, mass, 0.0), axis=0), 0.0, 1.0)
@@ -136,6 +149,7 @@ def region_mass(
 
 def modes(
     log_prob: Elementwise,
+    cdf: Elementwise,
     lower: Float[Array, "*rows"],
     upper: Float[Array, "*rows"],
     n_modes: int,
@@ -143,7 +157,7 @@ def modes(
     """Return integers more probable than both neighbors, the most probable first."""
     grid = _grid(lower, upper, _MOST)
     x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
-    mass = grid.masses(log_prob, x)
+    mass = grid.masses(log_prob, cdf, x)
     edge = jnp.full_like(mass[:1], -1.0)
     rises = mass > jnp.concatenate([edge, mass[:-1]])
     falls = mass >= jnp.concatenate([mass[1:], edge])

@@ -574,7 +574,7 @@ class Mixture(eqx.Module):
         tail = jnp.maximum(_TAIL, 2 * jnp.finfo(self.logits.dtype).eps).astype(self.logits.dtype)
         log_prob = lambda x: self._log_density(x)  # noqa: E731
         lower, upper = (self._quantile(q) for q in (tail, 1 - tail))
-        return {"log_prob": log_prob, "lower": lower, "upper": upper}
+        return {"log_prob": log_prob, "cdf": self._cdf(), "lower": lower, "upper": upper}
 
     def _all(self) -> Array:
         """Return that an answer is right for all rows."""
