@@ -102,7 +102,7 @@ def test_every_epoch_has_an_order_and_every_step_a_key_of_its_own(monkeypatch):
 def test_dropout_differs_from_step_to_step():
     """The same rows and parameters: only what is dropped changes the loss."""
     plan, net = Plan(batch_size=24), network(dropout=0.5)
-    run = training.loop._make_run(net, ROWS, plan, None, 0.0, 0.0, 1)
+    run = training.loop.make_run(net, ROWS, plan, None, 0.0, 0.0, 1)
     state = training.initial_state(net, run.plan, jax.random.key(0))
     batches = training.loop.make_batches(jax.random.key(1), run.data, 24)
     step = eqx.filter_jit(lambda state: take_step(run, batches, state, jnp.zeros((), jnp.int32)))
