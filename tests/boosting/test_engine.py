@@ -123,6 +123,17 @@ def test_threads_change_nothing_and_seeds_sample_rows_and_columns():
     assert not np.array_equal(found[0].threshold, found[2].threshold)
 
 
+@pytest.mark.parametrize("columns", [2, 4])
+def test_every_output_sees_every_column_in_time(columns):
+    """With six trees a round: LightGBM would show each of them one column, and always that one."""
+    x = np.random.default_rng(0).uniform(size=(300, columns))
+    start = raw_of([0.5, 0.5], [-0.5, 0.5], [1.0, 1.0])
+    trees = TreeSettings(num_leaves=8, column_fraction=0.25)
+    forest = run(trees, x, x.sum(axis=1) - columns / 2, start, rounds=20).forest
+    used = np.abs(forest.contributions(x))[:, :, :-1].max(axis=0) > 0
+    assert used[[2, 4]].all()  # the means
+
+
 def test_the_best_round_of_held_out_rows_is_kept():
     x, y = three_branches(200)
     trees = TreeSettings(learning_rate=0.3, num_leaves=16, min_rows_in_leaf=2)

@@ -23,7 +23,7 @@ TARGETS = {
     "von-mises(360)": DEGREES,
 }
 QUICK = {"n_members": 1, "random_state": 0}
-TREES = dict(max_rounds=120, patience=15, n_components=1, **QUICK)
+TREES = {"max_rounds": 120, "patience": 15, "n_components": 1, **QUICK}
 
 
 def truth(family, x):
@@ -42,11 +42,8 @@ def truth(family, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", TARGETS)
-def test_boosted_mixtures_come_near_the_truth(family, tmp_path, request):
+def test_boosted_mixtures_come_near_the_truth(family, tmp_path):
     """Log density, calibration, model file and predictions that are possible targets."""
-    if family == "zero-inflated lognormal":
-        reason = "trees learn too little of how an atom and what is beside it depend on features"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     y = TARGETS[family]
     model = MixtureBoostingRegressor(family=family, **TREES).fit(X[:600], y[:600])
     log_prob = model.log_prob(X[600:], y[600:])

@@ -78,7 +78,7 @@ def our_round(*, rows: int, features: int, components: int, rounds: int) -> Turn
     train = _binned(TreeSettings(), x, y)
     start = marginal_start(outputs, y, train.weights, np.random.default_rng(0))
     train.binned.set_init_score(np.repeat(start, rows))
-    settings = TreeSettings().to_lightgbm(outputs.num_raw, rows, 0, 1)
+    settings = TreeSettings().to_lightgbm(outputs.num_raw, x.shape, 0, 1)
     booster = import_lightgbm().Booster(settings, train.binned)
 
     def objective(raw: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def multiclass_round(*, rows: int, features: int, components: int, rounds: int) 
     x, y = noise(rows, features, 1)
     classes = 3 * components
     labels = np.argsort(np.argsort(y[:, 0])) * classes // rows
-    settings = TreeSettings().to_lightgbm(classes, rows, 0, 1) | {"objective": "multiclass"}
+    settings = TreeSettings().to_lightgbm(classes, x.shape, 0, 1) | {"objective": "multiclass"}
     lightgbm = import_lightgbm()
     booster = lightgbm.Booster(settings, lightgbm.Dataset(x, labels, params=settings))
     return _rounds(booster.update, rounds)

@@ -33,7 +33,7 @@ class TreeSettings:
         min_rows_in_leaf: Rows of a leaf at least.
         l2: Penalty of a leaf's squared step, in rows: a leaf of so many rows takes half its step.
         row_fraction: Fraction of the rows that a round sees.
-        column_fraction: Fraction of the columns that a tree sees.
+        column_fraction: Fraction of the columns that a tree sees, two of them at least.
         max_bins: Distinct values of a column at most, after binning.
     """
 
@@ -45,8 +45,21 @@ class TreeSettings:
     column_fraction: float = 1.0
     max_bins: int = 255
 
-    def to_lightgbm(self, num_raw: int, n_rows: int, seed: int, threads: int) -> dict[str, Any]:
-        """Return LightGBM's parameters; the same trees for any number of threads."""
+    def to_lightgbm(
+        self, num_raw: int, shape: tuple[int, int], seed: int, threads: int
+    ) -> dict[str, Any]:
+        """Return LightGBM's parameters; the same trees for any number of threads.
+
+        Args:
+            num_raw: Raw outputs, each of which has a tree in a round.
+            shape: Rows and columns.
+            seed: Seed of the rows and columns that a round sees.
+            threads: Threads to use.
+        """
+        n_rows, n_columns = shape
+        # LightGBM chooses one of two or four columns by the last bits of its random numbers, which
+        # repeat. With an even number of trees a round, an output would see one column forever.
+        column_fraction = min(1.0, max(self.column_fraction, 2 / n_columns))
         samples_rows = self.row_fraction < 1 <= self.row_fraction * n_rows
         return {
             "objective": "none",
@@ -58,7 +71,7 @@ class TreeSettings:
             "lambda_l2": self.l2,
             "bagging_fraction": self.row_fraction,
             "bagging_freq": int(samples_rows),
-            "feature_fraction": self.column_fraction,
+            "feature_fraction": column_fraction,
             "seed": seed,
             "num_threads": threads,
             **self._of_tables(),
@@ -275,7 +288,8 @@ def _start_booster(
 ) -> Any:
     for rows in filter(None, (train, held_out)):
         rows.binned.set_init_score(np.repeat(start, rows.y.shape[1]))
-    settings = plan.trees.to_lightgbm(plan.outputs.num_raw, train.y.shape[1], seed, plan.threads)
+    shape = (train.y.shape[1], train.binned.num_feature())
+    settings = plan.trees.to_lightgbm(plan.outputs.num_raw, shape, seed, plan.threads)
     booster = import_lightgbm().Booster(settings, train.binned)
     if held_out is not None:
         booster.add_valid(held_out.binned, "held out")
