@@ -26,6 +26,7 @@ NOTEBOOKS = Path(__file__).parents[1] / "docs/notebooks"
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return a notebook with the outputs of its cells; names are those that its cells left."""
     names: dict[str, Any] = {"__name__": "__main__"}
+    plt.close("all")  # plots that were open before are not the notebook's
     cells, count = [], 0
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":

@@ -91,6 +91,7 @@ def test_it_clones_searches_pickles_and_sits_in_a_pipeline():
 # What is learned
 
 
+@pytest.mark.slow
 def test_it_learns_both_branches():
     x, y = branches(600)
     model = tiny(max_rounds=60).fit(x, y)
@@ -102,6 +103,7 @@ def test_it_learns_both_branches():
     assert np.mean(model.log_prob(new, target)) - np.mean(one.log_prob(new, target)) > 0.5
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_predicted_mixture():
     x, y = branches()
     model = fitted("numbers")
@@ -156,8 +158,10 @@ def test_every_row_is_held_out_once_and_judged_by_a_member_that_has_not_seen_it(
     model = fitted("numbers")
     np.testing.assert_array_equal(np.sort(np.concatenate(model.folds_)), np.arange(120))
     for rows, member in model.held_out_models():
+        # Beside the trees stands a line with a small weight. For held-out scores it leaves each row
+        # out; in the model it has seen them all.
         np.testing.assert_allclose(
-            member.log_prob(x[rows], y[rows, None]), model.oof_log_prob_[rows], atol=1e-4
+            member.log_prob(x[rows], y[rows, None]), model.oof_log_prob_[rows], atol=3e-4
         )
     assert model.history_["validation_nll"].shape == (2, model.n_iter_ + 1)
     best = np.nanargmin(model.history_["validation_nll"], axis=1)

@@ -50,6 +50,7 @@ def test_a_pass_over_new_rows_improves_them_and_leaves_the_scaling():
     assert model.drift_["features_outside"] < 0.05
 
 
+@pytest.mark.slow
 def test_drift_is_measured_in_standard_deviations_and_warned_of():
     model = fitted(max_epochs=2)
     x, y = branches(200, seed=4)

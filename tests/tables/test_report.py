@@ -98,6 +98,7 @@ def data(page):
     return json.loads(re.search('id="data">(.*?)</script>', page, re.S)[1])
 
 
+@pytest.mark.slow
 def test_what_a_shuffled_column_costs_is_in_the_units_of_each_target(fitted):
     model, rows = fitted
     cost = importance.importance_of(model.model_, rows.x, rows.y, SCHEMA)
