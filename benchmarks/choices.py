@@ -18,15 +18,24 @@ from variants import differences, read_arguments, run_missing, summary
 
 from ngem import MDNRegressor
 from ngem.datasets import load_uci, uci_splits
+from ngem.estimator import parameters
 from ngem.estimator.prediction import Model
 
-#: Settings to compare with the defaults.
+#: Settings to compare with the defaults; a function gives one for so many training rows.
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "nll": {"objective": "nll"},
     "dropout 0": {"dropout": 0.0},
     "dropout 0.1": {"dropout": 0.1},
     "nll, dropout 0": {"objective": "nll", "dropout": 0.0},
+    "clip_norm 1": {"clip_norm": 1.0},
+    "clip_norm 0.3": {"clip_norm": 0.3},
+    "clip_norm 0.1": {"clip_norm": 0.1},
+    "half the patience": {"patience": lambda n_rows: half_patience(n_rows)},
+    "half the patience, clip_norm 0.3": {
+        "patience": lambda n_rows: half_patience(n_rows),
+        "clip_norm": 0.3,
+    },
 }
 
 #: Target of each table with a header, and columns that are left out.
@@ -58,6 +67,11 @@ _CATEGORIES = 12
 
 #: Differences up to this many nats count as level.
 _LEVEL = 0.01
+
+
+def half_patience(n_rows: int) -> int:
+    """Return half of the epochs that a fit of so many rows waits for an improvement."""
+    return max(1, parameters.default_patience(MDNRegressor().get_params(), n_rows) // 2)
 
 
 def named_table(name: str, directory: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +126,13 @@ def scores(model: MDNRegressor, x: np.ndarray, y: np.ndarray) -> dict[str, float
         "largest_crps": float(crps.max() / np.ptp(y)),
         "coverage50": float(np.mean(depth <= 0.25)),
         "coverage90": float(np.mean(depth <= 0.45)),
+        "largest_rise": largest_rise(model.history_["train_nll"]),
     }
+
+
+def largest_rise(train_nll: np.ndarray) -> float:
+    """Return by how many nats the train likelihood of a member got worse in one epoch, at most."""
+    return float(np.nanmax(np.diff(train_nll, axis=1), initial=0.0))
 
 
 def run(name: str, variant: str, seed: int, directory: Path) -> dict[str, Any]:
@@ -121,7 +141,11 @@ def run(name: str, variant: str, seed: int, directory: Path) -> dict[str, Any]:
     order = np.random.default_rng(1000 + seed).permutation(len(y))[:5000]
     test, train = np.split(order, [len(order) // 5])
     started = time.perf_counter()
-    model = MDNRegressor(**VARIANTS[variant], random_state=seed).fit(x[train], y[train])
+    settings = {
+        key: value(len(train) * 4 // 5) if callable(value) else value
+        for key, value in VARIANTS[variant].items()
+    }
+    model = MDNRegressor(**settings, random_state=seed).fit(x[train], y[train])
     seconds = time.perf_counter() - started
     found = {key: round(value, 4) for key, value in scores(model, x[test], y[test]).items()}
     return {"seconds": round(seconds, 1), **found}

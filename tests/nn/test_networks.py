@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from sklearn.cluster import KMeans
 
 from ngem.families import DiagonalGaussian
@@ -23,6 +23,7 @@ from ngem.nn import (
     output_gradient,
     tapped,
 )
+from ngem.nn.networks import random_mask
 
 from ..cases import FAMILIES, LOCATION_SCALE, slow_but, standard_normal
 
@@ -101,6 +102,30 @@ def test_mlp_is_the_composition_of_its_layers(activation):
             hidden = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-5)
             hidden = np.asarray(getattr(jax.nn, activation)(jnp.asarray(hidden)))
     np.testing.assert_allclose(network(x), hidden, rtol=1e-10)
+
+
+def test_a_random_mask_has_independent_entries():
+    """Rates of units, rows and pairs, and the squares in which two words meet twice."""
+    keys = jax.random.split(KEY, 400)
+    masks = np.asarray(jax.vmap(lambda key: random_mask(key, 0.9, (32, 48)))(keys), float)
+    assert masks.mean() == pytest.approx(0.9, abs=5 * 0.3 / np.sqrt(masks.size))
+    signs = (masks - 0.9) / 0.3
+    products = {
+        "units": signs[:, 1:] * signs[:, :-1],
+        "rows": signs[:, :, 1:] * signs[:, :, :-1],
+        "steps": signs[1:] * signs[:-1],
+    }
+    products["squares"] = products["units"][:, :, 1:] * products["units"][:, :, :-1]
+    for name, product in products.items():
+        assert abs(product.mean()) < 5 / np.sqrt(product.size), name
+    for axes in ((0, 1), (0, 2)):
+        means = signs.mean(axes) * np.sqrt(signs.size / np.prod(signs.mean(axes).shape))
+        assert stats.kstest(means, "norm").pvalue > 1e-3
+
+
+def test_a_mask_of_one_row_has_the_shape_of_its_units():
+    assert random_mask(KEY, 0.5, (7,)).shape == (7,)
+    assert bool(jnp.all(random_mask(KEY, 1.0, (50, 50))))
 
 
 def test_dropout_is_off_without_a_key_and_unbiased_with_one():

@@ -305,7 +305,7 @@ def max_epochs(settings: Mapping[str, Any], n_rows: int) -> int:
     return int(np.clip(10_000 // steps, 40, 1000))
 
 
-def _patience(settings: Mapping[str, Any], n_rows: int) -> int:
+def default_patience(settings: Mapping[str, Any], n_rows: int) -> int:
     """Return the default patience: a fifth of the epochs, and enough of them to learn something."""
     steps = -(-n_rows // int(settings["batch_size"]))
     return max(-(-max_epochs(settings, n_rows) // 5), -(-_LEAST_STEPS // steps))
@@ -313,7 +313,7 @@ def _patience(settings: Mapping[str, Any], n_rows: int) -> int:
 
 def plan(settings: Mapping[str, Any], n_rows: int) -> Plan:
     """Return how to train on so many rows."""
-    patience = settings["patience"] or _patience(settings, n_rows)
+    patience = settings["patience"] or default_patience(settings, n_rows)
     return Plan(
         objective=_objective(settings),
         power=settings["power"],

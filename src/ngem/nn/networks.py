@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._errors import check_choice
 
@@ -124,8 +124,24 @@ class MLP(AbstractNetwork):
     def _drop(self, x: Array, index: int, key: PRNGKeyArray | None) -> Array:
         if self.dropout == 0 or key is None:
             return x
-        keep = jax.random.bernoulli(jax.random.fold_in(key, index), 1 - self.dropout, x.shape)
+        keep = random_mask(jax.random.fold_in(key, index), 1 - self.dropout, x.shape)
         return jnp.where(keep, x / (1 - self.dropout), 0.0)
+
+
+def random_mask(key: PRNGKeyArray, probability: float, shape: Sequence[int]) -> Bool[Array, "..."]:
+    """Return a mask that is true with a probability.
+
+    `jax.random.bernoulli` would take nearly half of a training step, this a fifth. Every unit and
+    every row draws a word. The mask compares a hash of the two with a level. The hash is what
+    MurmurHash3 ends with: each bit of its input changes about half of the bits of its output.
+    """
+    units, *rows = shape
+    words = jax.random.bits(key, (units + math.prod(rows),), jnp.uint32)
+    of_unit = words[:units].reshape(-1, *(1 for _ in rows))
+    mixed = of_unit ^ words[units:].reshape(1, *rows)
+    mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)
+    return (mixed ^ (mixed >> 16)) < jnp.uint32(round(probability * (2**32 - 1)))
 
 
 class SeparateNetworks(AbstractNetwork):
