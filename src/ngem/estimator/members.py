@@ -106,8 +106,10 @@ def train_members(job: Job) -> list[Member]:
     if len(dropouts) == 1:
         return _train_all(job, candidates[0])
     size = min(_DECIDING_FOLDS, n_members)
-    trained = _train_all(job, [network for kind in candidates for network in kind[:size]])
-    kinds = [trained[start : start + size] for start in range(0, len(trained), size)]
+    # Fold by fold, so that the first two runs compile different programs, each on its core.
+    deciding = zip(*(kind[:size] for kind in candidates), strict=True)
+    trained = _train_all(job, [network for fold in deciding for network in fold])
+    kinds = [trained[place :: len(dropouts)] for place in range(len(dropouts))]
     best = int(np.argmin([_held_out_loss(kind) for kind in kinds]))
     return kinds[best] + _train_all(job, candidates[best][size:])
 
