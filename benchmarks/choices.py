@@ -28,14 +28,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dropout 0": {"dropout": 0.0},
     "dropout 0.1": {"dropout": 0.1},
     "nll, dropout 0": {"objective": "nll", "dropout": 0.0},
-    "clip_norm 1": {"clip_norm": 1.0},
+    "input_limit None": {"input_limit": None},
     "clip_norm 0.3": {"clip_norm": 0.3},
-    "clip_norm 0.1": {"clip_norm": 0.1},
     "half the patience": {"patience": lambda n_rows: half_patience(n_rows)},
-    "half the patience, clip_norm 0.3": {
-        "patience": lambda n_rows: half_patience(n_rows),
-        "clip_norm": 0.3,
-    },
 }
 
 #: Target of each table with a header, and columns that are left out.

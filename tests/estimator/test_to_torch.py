@@ -39,6 +39,7 @@ SETTINGS = {
         "activation": "silu",
         "dropout": 0.1,
         "n_bins": 4,
+        "input_limit": 1.0,
     },
 }
 #: The case of every change: one fit for all tests.

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ngem.nn import EncodedNetwork, fit_bins, mixture_mlp
+from ngem.nn import EncodedNetwork, Squash, fit_bins, mixture_mlp, with_bins
 
 
 def column(n_rows=200):
@@ -65,8 +65,8 @@ def test_bins_have_no_gradient_and_the_network_has(separate):
     assert isinstance(network.body, EncodedNetwork)
     body = EncodedNetwork(fit_bins(np.stack([column(), column()], 1), 3), network.body.network)
     grads = jax.grad(lambda body: jnp.sum(body(jnp.array([0.5, 1.0])) ** 2))(body)
-    np.testing.assert_array_equal(grads.bins.start, 0)
-    np.testing.assert_array_equal(grads.bins.slope, 0)
+    np.testing.assert_array_equal(grads.encoder.start, 0)
+    np.testing.assert_array_equal(grads.encoder.slope, 0)
     heads = [np.abs(head.weight).max() for head in grads.heads]
     assert min(heads) > 0
 
@@ -77,5 +77,25 @@ def test_taps_see_the_encoded_inputs():
     x = jnp.array([0.7])
     taps = [jnp.zeros(layer.bias.shape, layer.bias.dtype) for layer in network.network.layers]
     output, inputs = network.tapped(x, taps)
-    np.testing.assert_array_equal(inputs[0], network.bins(x))
+    np.testing.assert_array_equal(inputs[0], network.encoder(x))
     np.testing.assert_allclose(output, network(x), rtol=1e-6)
+
+
+def test_only_features_beyond_the_limit_are_squashed():
+    x = np.array([-60.0, -4.5, -4.0, 0.3, 4.0, 5.0, 1e12], np.float32)
+    squashed = np.asarray(Squash(4.0)(jnp.asarray(x)))
+    np.testing.assert_array_equal(squashed[2:5], x[2:5])
+    expected = np.sign(x) * (4 + np.log(np.maximum(np.abs(x) - 3.0, 1)))
+    np.testing.assert_allclose(squashed[[0, 1, 5, 6]], expected[[0, 1, 5, 6]], rtol=1e-6)
+    assert (np.diff(squashed) > 0).all()
+    slopes = jax.vmap(jax.grad(Squash(4.0)))(jnp.asarray(x))
+    np.testing.assert_allclose(slopes, 1 / (1 + np.maximum(np.abs(x) - 4, 0)), rtol=1e-6)
+
+
+def test_bins_behind_a_limit_lie_between_quantiles_of_squashed_rows():
+    x = np.concatenate([column(), [50.0]]).astype(np.float32)[:, None]
+    network = mixture_mlp(1, 1, key=jax.random.key(0), hidden_sizes=(4,), n_bins=3, input_limit=1.0)
+    body = with_bins(network.body, x)
+    alone = fit_bins(np.asarray(Squash(1.0)(jnp.asarray(x))), 3)
+    np.testing.assert_array_equal(body.network.encoder.start, alone.start)
+    np.testing.assert_array_equal(body.network.encoder.slope, alone.slope)

@@ -51,8 +51,11 @@ from .targets import TargetUnits, make_model, own_predictor
 
 KIND, VERSION = "ngem.MDNRegressor", 3
 
-#: Parameters that files of versions 1 and 2 lack, with the values that were meant.
-_ADDED = {"family": "gaussian", "n_members": 1, "guard": False, "n_bins": None, "resolution": None}
+#: Parameters that older files lack, with the values that were meant.
+_ADDED = {
+    **{"family": "gaussian", "n_members": 1, "guard": False},
+    **dict.fromkeys(("n_bins", "input_limit", "resolution")),
+}
 
 #: Names of the entries of `diagnostics_`, and the type of each where it is not None.
 DIAGNOSTICS = {**COMMON_DIAGNOSTICS, "dropout": float, "skipped_steps": int}

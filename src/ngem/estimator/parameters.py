@@ -22,7 +22,7 @@ from ..families import (
     get_family,
     parse_name,
 )
-from ..nn import ACTIVATIONS, MixtureNetwork, fit_bins, initialize_head, mixture_mlp
+from ..nn import ACTIVATIONS, MixtureNetwork, initialize_head, mixture_mlp, with_bins
 from ..objectives import (
     OBJECTIVES,
     AbstractLikelihood,
@@ -137,6 +137,7 @@ RULES: dict[str, Rule] = {
     "init": choice(("kmeans", "random")),
     "network": Rule(lambda v: v is None or callable(v), "None or a callable", None),
     "n_bins": optional(integer(16)),
+    "input_limit": optional(number(*POSITIVE, 4.0)),
     "separate_networks": flag(),
     "dropout": Rule(
         lambda v: (isinstance(v, str) and v == "auto") or is_number(v, 0.0, ALMOST),
@@ -272,6 +273,7 @@ def architecture(
             family=family(settings).base,
             separate=bool(settings["separate_networks"]),
             n_bins=int(settings["n_bins"] or 0),
+            input_limit=_input_limit(settings),
             activation=settings["activation"],
             dropout=0.0 if settings["dropout"] == "auto" else float(settings["dropout"]),
             layer_norm=bool(settings["layer_norm"]),
@@ -281,14 +283,19 @@ def architecture(
     )
 
 
+def _input_limit(settings: Mapping[str, Any]) -> float | None:
+    """Return the limit beyond which inputs are squashed: None where they have the user's units."""
+    return _optional_float(settings["input_limit"]) if settings["scale_inputs"] else None
+
+
 def start_network(
     settings: Mapping[str, Any], inputs: np.ndarray, targets: np.ndarray, seed: int
 ) -> MixtureNetwork:
     """Return the network from which training starts."""
     network = architecture(settings, inputs.shape[1], targets.shape[1], jax.random.key(seed))
     if settings["n_bins"] is not None:
-        bins = fit_bins(inputs, int(settings["n_bins"]))
-        network = eqx.tree_at(lambda tree: tree.body.bins, network, bins)
+        body = with_bins(network.body, inputs)
+        network = eqx.tree_at(lambda tree: tree.body, network, body)
     if settings["init"] == "random":
         return network
     return initialize_head(network, targets.astype(np.float64), np.random.default_rng(seed))

@@ -74,6 +74,10 @@ class MDNRegressor(MemberRegressor):
         n_bins (int or None): Pieces into which each feature is cut, with as many rows each; the
             network reads where in each piece a row lies, beside the feature itself. Try 16 where
             steps and kinks of single features matter. None for no such encoding.
+        input_limit (float or None): Features further from their mean than so many standard
+            deviations are read on a log scale, so that a row with an extreme feature does not
+            disturb what all others learn. None reads them as they are; so do `scale_inputs=False`
+            and a `network` of your own.
         separate_networks (bool): One network for the weights and one for the components.
         dropout (str or float): Fraction of hidden units to drop while training. "auto" is 0 or 0.1:
             the first two folds train both, and their held-out rows choose. It is 0 for a single
@@ -162,6 +166,7 @@ class MDNRegressor(MemberRegressor):
         init: Any = "random",
         network: Any = None,
         n_bins: Any = None,
+        input_limit: Any = 4.0,
         separate_networks: Any = False,
         dropout: Any = "auto",
         layer_norm: Any = False,
@@ -200,6 +205,7 @@ class MDNRegressor(MemberRegressor):
         self.init = init
         self.network = network
         self.n_bins = n_bins
+        self.input_limit = input_limit
         self.separate_networks = separate_networks
         self.dropout = dropout
         self.layer_norm = layer_norm

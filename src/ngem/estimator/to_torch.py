@@ -12,7 +12,7 @@ from .. import _files, torch
 from .._errors import check_choice
 from ..ensemble import StackPredictor
 from ..families import AbstractFamily
-from ..nn import ACTIVATIONS, MLP, EncodedNetwork, Guard, SeparateNetworks
+from ..nn import ACTIVATIONS, MLP, Bins, EncodedNetwork, Guard, SeparateNetworks, Squash
 from .prediction import Model
 from .preprocessing import Inputs, Scaling
 from .tree_inputs import TreeInputs
@@ -116,10 +116,15 @@ def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:
     return torch.Guard({name: np.asarray(array) for name, array in arrays.items()})
 
 
+def _encoder(encoder: Bins | Squash) -> torch.Bins | torch.Squash:
+    if isinstance(encoder, Squash):
+        return torch.Squash(encoder.limit)
+    return torch.Bins(np.asarray(encoder.start), np.asarray(encoder.slope))
+
+
 def _body(body: Any) -> Any:
     if isinstance(body, EncodedNetwork):
-        start, slope = map(np.asarray, (body.bins.start, body.bins.slope))
-        return torch.Encoded(torch.Bins(start, slope), _body(body.network))
+        return torch.Encoded(_encoder(body.encoder), _body(body.network))
     if isinstance(body, SeparateNetworks):
         return torch.Parallel([_body(body.weights), _body(body.components)])
     if not isinstance(body, MLP):

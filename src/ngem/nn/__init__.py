@@ -1,7 +1,7 @@
 """Networks whose output is a mixture."""
 
 from .curvature import output_gradient, tapped
-from .encoding import Bins, EncodedNetwork, fit_bins, no_bins
+from .encoding import Bins, EncodedNetwork, Squash, fit_bins, no_bins, with_bins
 from .head import (
     MixtureNetwork,
     apply,
@@ -26,6 +26,7 @@ __all__ = [
     "MixtureNetwork",
     "Predictor",
     "SeparateNetworks",
+    "Squash",
     "apply",
     "average",
     "check_own_network",
@@ -39,4 +40,5 @@ __all__ = [
     "num_outputs",
     "output_gradient",
     "tapped",
+    "with_bins",
 ]

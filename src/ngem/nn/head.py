@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._types import Logits, Params
 from ..families import AbstractFamily, DiagonalGaussian
 from ..mixture import Mixture
-from .encoding import EncodedNetwork, no_bins
+from .encoding import EncodedNetwork, Squash, no_bins
 from .networks import MLP, AbstractNetwork, SeparateNetworks
 
 
@@ -120,11 +120,13 @@ def mixture_mlp(
     family: AbstractFamily | None = None,
     separate: bool = False,
     n_bins: int = 0,
+    input_limit: float | None = None,
     **settings: Any,
 ) -> MixtureNetwork:
     """Return an MLP, or two for weights and components, whose output is a mixture.
 
-    With `n_bins` it reads bins of each feature as well; `fit_bins` sets them from rows.
+    With `n_bins` it reads bins of each feature as well; `with_bins` sets them from rows. With
+    `input_limit` it reads features beyond that limit on a log scale, see `Squash`.
     """
     family = DiagonalGaussian() if family is None else family
     sizes = (n_components, num_outputs(family, n_components, dim))
@@ -140,6 +142,7 @@ def mixture_mlp(
     else:
         body = MLP(n_inputs, sum(sizes), hidden_sizes, key=key, **settings)
     body = EncodedNetwork(no_bins(in_size, n_bins), body) if n_bins else body
+    body = body if input_limit is None else EncodedNetwork(Squash(input_limit), body)
     return MixtureNetwork(body, n_components, dim, family)
 
 

@@ -11,6 +11,7 @@ from ._network import (
     MixtureDensityNetwork,
     MixtureStack,
     Parallel,
+    Squash,
     dense_network,
 )
 from ._onnx import export_onnx
@@ -30,6 +31,7 @@ __all__ = [
     "Parallel",
     "PowerSchedule",
     "RawToMixture",
+    "Squash",
     "cdf",
     "crps",
     "dense_network",

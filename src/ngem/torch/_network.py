@@ -116,16 +116,29 @@ class Bins(nn.Module):
         return torch.cat([x.expand(*filled.shape[:-1], x.shape[-1]), filled], -1)
 
 
-class Encoded(nn.Module):
-    """A network that reads features and their bins."""
+class Squash(nn.Module):
+    """Puts features that are further than a limit from zero on a log scale."""
 
-    def __init__(self, bins: Bins, network: nn.Module) -> None:
+    def __init__(self, limit: float) -> None:
         super().__init__()
-        self.bins, self.network = bins, network
+        self.limit = limit
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features: beyond the limit, the limit plus log(1 + excess)."""
+        excess = (x.abs() - self.limit).clamp(min=0)
+        return torch.where(excess > 0, x.sign() * (self.limit + excess.log1p()), x)
+
+
+class Encoded(nn.Module):
+    """A network that reads encoded features: in bins, or squashed."""
+
+    def __init__(self, encoder: Bins | Squash, network: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.network = encoder, network
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of the network."""
-        return self.network(self.bins(x))
+        return self.network(self.encoder(x))
 
 
 class Dense(nn.Module):
