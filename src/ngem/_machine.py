@@ -61,20 +61,29 @@ def keep_compiled_programs() -> None:
     Call this before JAX is imported. It does nothing if JAX_COMPILATION_CACHE_DIR is set or if the
     directory is not writable; commands then compile their programs each time.
     """
-    import platformdirs
-
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    directory = platformdirs.user_cache_path("ngem") / "compiled" / _processor()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
-    if not os.access(directory, os.W_OK):
+    directory = cache_directory("compiled")
+    if directory is None:
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(directory)
     os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_CACHE_BYTES))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_MIN_SECONDS))
+
+
+def cache_directory(kind: str) -> Path | None:
+    """Return a directory of the user's for files that fit this kind of processor.
+
+    None if it cannot be written to.
+    """
+    import platformdirs
+
+    directory = platformdirs.user_cache_path("ngem") / kind / _processor()
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None
 
 
 def _processor() -> str:

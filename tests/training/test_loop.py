@@ -158,12 +158,12 @@ def test_many_runs_are_the_runs_one_by_one():
 
 
 def test_one_program_for_epochs_seeds_rates_and_lengths():
-    compiled = training.loop._run_epochs._cached
+    programs = training.loop._run_epochs._programs
     run(max_epochs=3)
-    before = compiled._cache_size()
+    before = len(programs)
     run(max_epochs=7, learning_rate=1e-3, seed=4)
     run(max_epochs=100)
-    assert compiled._cache_size() == before
+    assert len(programs) == before
 
 
 def test_every_row_counts_once_an_epoch():

@@ -53,7 +53,9 @@ KIND, VERSION = "ngem.MDNRegressor", 3
 
 #: Parameters that older files lack, with the values that were meant.
 _ADDED = {
-    **{"family": "gaussian", "n_members": 1, "guard": False},
+    "family": "gaussian",
+    "n_members": 1,
+    "guard": False,
     **dict.fromkeys(("n_bins", "input_limit", "resolution")),
 }
 

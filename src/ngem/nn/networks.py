@@ -3,7 +3,6 @@
 import abc
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._errors import check_choice
+from .._programs import kept
 
 ACTIVATIONS: dict[str, Callable] = {
     "gelu": jax.nn.gelu,
@@ -181,7 +181,7 @@ class SeparateNetworks(AbstractNetwork):
         )
 
 
-@partial(jax.jit, static_argnums=1)
+@kept()
 def _dense_layers(key: PRNGKeyArray, sizes: tuple[int, ...]) -> tuple[eqx.nn.Linear, ...]:
     """Return layers between these sizes, as Equinox draws them: uniform within 1 / sqrt(inputs).
 

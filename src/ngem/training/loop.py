@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._machine import claim_process
+from .._programs import kept
 from ..distributed.mesh import agree, check_agreement, in_parts, local, replicated
 from ..nn import MixtureNetwork, apply
 from .checkpoints import arrays_identity
@@ -107,8 +108,7 @@ def compiled(network: MixtureNetwork, data: Data, plan: Plan) -> Any:
     """
     run = make_run(network, data, plan, None, None, None, 1)
     state = initial_state(network, run.plan, jax.random.key(0))
-    program: Any = _run_epochs
-    return program.lower((run, jnp.ones((), jnp.int32)), state).compile().compiled
+    return _run_epochs.lower((run, jnp.ones((), jnp.int32)), state).compile()
 
 
 def fit_many(
@@ -222,7 +222,7 @@ def _run_to_the_end(
 
 
 # The state is donated: its buffers are reused for the next one.
-@eqx.filter_jit(donate="all-except-first")
+@kept(donate_rest=True)
 def _run_epochs(fixed: tuple[Run, Any], state: State) -> tuple[State, Logs]:
     """Run up to `limit` epochs and return their train and validation likelihoods."""
     run, limit = fixed

@@ -11,6 +11,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._programs import kept
 from ..nn import MixtureNetwork, hidden_matrices
 from .plan import Plan
 
@@ -99,7 +100,7 @@ class FitError(RuntimeError):
         return type(self), (str(self), self.result)
 
 
-@eqx.filter_jit
+@kept()
 def initial_state(network: MixtureNetwork, plan: Plan, key: PRNGKeyArray) -> State:
     """Return the state before the first epoch.
 

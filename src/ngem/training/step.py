@@ -12,6 +12,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._programs import kept
 from ..distributed.mesh import added_up
 from ..nn import MixtureNetwork, apply, output_gradient, tapped
 from ..objectives import NLL, AbstractObjective
@@ -211,7 +212,7 @@ def _mean(losses: Float[Array, " batch"], data: Data) -> Float[Array, ""]:
     return jnp.mean(losses) if data.weights is None else jnp.average(losses, weights=data.weights)
 
 
-@eqx.filter_jit
+@kept()
 def row_nll(network: MixtureNetwork, data: Data) -> Float[Array, " batch"]:
     """Return the negative log-likelihood of each row."""
     return row_losses(network, NLL(), data)

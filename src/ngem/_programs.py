@@ -1,0 +1,196 @@
+"""Compiled programs that outlive a process: a first fit waits mostly for the compiler.
+
+JAX has a cache of its own, but it is one setting of the whole process, which belongs to the user.
+So our costliest programs are kept here, in files of the user's cache directory. A file is found by
+a hash of the program's text, of the versions, of the processor and of the compiler's flags.
+Programs that JAX's own cache keeps, that run on several devices or that are part of another program
+are left to JAX. `NGEM_PROGRAMS=off` leaves all of them to JAX.
+"""
+
+import hashlib
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import numpy as np
+from jax.experimental import serialize_executable
+
+from . import _files
+from ._machine import cache_directory
+
+#: Bytes of all files together; those that were not used for longest are deleted first.
+_MOST_BYTES = 2**28
+
+#: Settings of JAX on which a program depends although its arguments do not show them.
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
+
+#: JAX's own cache.
+_OWN = "jax_compilation_cache_dir"
+
+#: Settings under which running a program is more than to run its text.
+_WATCHED = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")
+
+
+class _Call(NamedTuple):
+    """Arguments, divided into arrays and the rest.
+
+    Attributes:
+        form: What a program depends on: all but the values of arrays.
+        arrays: Arrays of the first argument, and those of all others; None for what is none.
+    """
+
+    form: tuple
+    arrays: tuple[list, list]
+
+    @staticmethod
+    def of(args: tuple) -> "_Call":
+        leaves, tree = jax.tree.flatten(args)
+        first = len(jax.tree.leaves(args[0]))
+        known = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
+        arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
+        shapes = tuple(None if leaf is None else jax.typeof(leaf) for leaf in arrays)
+        settings = tuple(getattr(jax.config, name) for name in _SETTINGS)
+        return _Call((tree, known, shapes, settings), (arrays[:first], arrays[first:]))
+
+
+class Kept:
+    """A function whose compiled programs are kept; called as the function itself.
+
+    Arguments are pytrees. Arrays in them are traced, and all else is part of the program and must
+    be hashable. The result is a pytree of arrays.
+    """
+
+    def __init__(self, function: Callable, *, donate_rest: bool = False) -> None:
+        """Keep the programs of a function.
+
+        Args:
+            function: The function.
+            donate_rest: Whether the memory of all arguments but the first may be reused.
+        """
+        self._function = function
+        self._donated = (1,) if donate_rest else ()
+        self._programs: dict[tuple, Callable] = {}
+        self._locks: dict[tuple, threading.Lock] = {}
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any) -> Any:
+        call = _Call.of(args)
+        # One thread compiles a program, others that want it wait.
+        with self._locks.setdefault(call.form, threading.Lock()):
+            if call.form not in self._programs:
+                self._programs[call.form] = self._make(call)
+        return self._programs[call.form](*call.arrays)
+
+    def lower(self, *args: Any) -> Any:
+        """Return JAX's program for these arguments before it is compiled."""
+        call = _Call.of(args)
+        return self._jitted(call).lower(*call.arrays)
+
+    def _jitted(self, call: _Call) -> Any:
+        tree, known = call.form[:2]
+
+        def run(first: list, rest: list) -> Any:
+            leaves = [
+                value if array is None else array
+                for array, value in zip([*first, *rest], known, strict=True)
+            ]
+            return self._function(*jax.tree.unflatten(tree, leaves))
+
+        run.__name__ = run.__qualname__ = self._function.__name__
+        return jax.jit(run, donate_argnums=self._donated)
+
+    def _make(self, call: _Call) -> Callable:
+        """Return the program, from its file if there is one."""
+        jitted = self._jitted(call)
+        directory = _directory() if _is_plain(call) else None
+        if directory is None:
+            return jitted
+        lowered = jitted.lower(*call.arrays)
+        file = directory / _name(lowered.as_text())
+        return _load(file, lowered) or _compile(file, lowered)
+
+
+def kept(*, donate_rest: bool = False) -> Callable[[Callable], Kept]:
+    """Return a decorator that keeps the compiled programs of a function, see `Kept`."""
+    return partial(Kept, donate_rest=donate_rest)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic)
+
+
+def _is_plain(call: _Call) -> bool:
+    """Return whether a program is all there is to a call, on one device."""
+    arrays = [array for part in call.arrays for array in part if isinstance(array, jax.Array)]
+    if any(isinstance(array, jax.core.Tracer) for array in arrays):
+        return False
+    is_watched = any(getattr(jax.config, name) for name in _WATCHED)
+    return not is_watched and all(len(array.devices()) == 1 for array in arrays)
+
+
+def _directory() -> Path | None:
+    """Return where programs are kept; None if they are not.
+
+    A program runs as the user, so nobody else may be able to write there.
+    """
+    is_off = os.environ.get("NGEM_PROGRAMS") == "off"
+    if is_off or getattr(jax.config, _OWN) or jax.default_backend() != "cpu":
+        return None
+    directory = cache_directory("programs")
+    if directory is None or not hasattr(os, "getuid"):
+        return None
+    about = directory.stat()
+    return directory if about.st_uid == os.getuid() and not about.st_mode & 0o022 else None
+
+
+def _name(text: str) -> str:
+    """Return the name of a program's file: the same only for the same program."""
+    versions = version("jax"), version("jaxlib"), os.environ.get("XLA_FLAGS", "")
+    return hashlib.sha256("\n".join([text, *versions]).encode()).hexdigest()
+
+
+def _load(file: Path, lowered: Any) -> Callable | None:
+    """Return the program of a file; None if there is none, or none that can be used."""
+    try:
+        content = file.read_bytes()
+        os.utime(file)
+    except OSError:
+        return None
+    checksum, content = content[:32], content[32:]
+    if hashlib.sha256(content).digest() != checksum:
+        return None  # it will be written anew
+    return serialize_executable.deserialize_and_load(content, lowered.in_tree, lowered.out_tree)
+
+
+def _compile(file: Path, lowered: Any) -> Callable:
+    """Return the compiled program, and keep it in a file."""
+    compiled = lowered.compile()
+    content = serialize_executable.serialize(compiled)[0]
+    try:
+        _files.replace(file, hashlib.sha256(content).digest() + content)
+        _shrink(file.parent)
+    except OSError as error:
+        warnings.warn(
+            f"compiled programs must be written to {file.parent} to be kept, got {error}; make "
+            "room there, or set NGEM_PROGRAMS=off.",
+            stacklevel=2,
+        )
+    return compiled
+
+
+def _shrink(directory: Path) -> None:
+    """Delete the files that were not used for longest, as far as all together are too large."""
+    files = [(file.stat(), file) for file in directory.iterdir() if len(file.name) == 64]
+    excess = sum(about.st_size for about, _ in files) - _MOST_BYTES
+    for about, file in sorted(files, key=lambda pair: pair[0].st_mtime):
+        if excess <= 0:
+            return
+        file.unlink(missing_ok=True)
+        excess -= about.st_size

@@ -1,0 +1,130 @@
+"""Compiled programs that are kept in files: found again, never trusted blindly, never too many."""
+
+import os
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ngem import _programs
+from ngem._programs import Kept
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """Where programs go, without JAX's own cache, which would keep them instead."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(_programs, "cache_directory", lambda kind: tmp_path)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield tmp_path
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def scaled(first, rest):
+    """Something with arrays, numbers and functions among its arguments."""
+    values, function, power = first
+    return {"sum": function(values) ** power + rest, "rest": rest}
+
+
+FIRST = (jnp.arange(5.0), jnp.sin, 2)
+
+
+def count_compilations(monkeypatch):
+    calls = []
+    whole = _programs._compile
+    monkeypatch.setattr(_programs, "_compile", lambda *args: calls.append(1) or whole(*args))
+    return calls
+
+
+def test_a_program_is_compiled_once_and_found_again(directory, monkeypatch):
+    compilations = count_compilations(monkeypatch)
+    expected = jnp.sin(jnp.arange(5.0)) ** 2 + 1.0
+    for _ in range(2):  # the second has a memory of its own, as a new process has
+        result = Kept(scaled)(FIRST, jnp.ones(5))
+        np.testing.assert_array_equal(result["sum"], expected)
+    assert len(compilations) == len(list(directory.iterdir())) == 1
+
+
+def test_other_arguments_are_other_programs(directory, monkeypatch):
+    compilations, function = count_compilations(monkeypatch), Kept(scaled)
+    for values in (jnp.arange(5.0), jnp.arange(3.0), jnp.arange(5.0) + 1):
+        for power in (2, 3):
+            result = function((values, jnp.sin, power), jnp.ones(len(values)))
+            np.testing.assert_allclose(result["sum"], np.sin(values) ** power + 1, rtol=1e-12)
+    assert len(compilations) == 4
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_a_damaged_file_is_compiled_again(damage, directory):
+    expected = Kept(scaled)(FIRST, jnp.ones(5))["sum"]
+    (file,) = directory.iterdir()
+    content = file.read_bytes()
+    changed = content[:100] + bytes([content[100] ^ 1]) + content[101:]
+    file.write_bytes({"cut": content[:-7], "changed": changed, "empty": b""}[damage])
+    np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["sum"], expected)
+    assert file.read_bytes()[:32] == _programs.hashlib.sha256(file.read_bytes()[32:]).digest()
+
+
+def test_a_directory_that_others_can_write_to_is_not_used(directory):
+    directory.chmod(0o777)
+    np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["rest"], 1)
+    assert not list(directory.iterdir())
+
+
+def test_part_of_another_program_is_left_to_jax(directory):
+    function = Kept(scaled)
+    grad = jax.grad(lambda values: function((values, jnp.sin, 2), 0.0)["sum"].sum())
+    np.testing.assert_allclose(grad(jnp.arange(3.0)), np.sin(2 * np.arange(3.0)), rtol=1e-12)
+    assert not list(directory.iterdir())
+
+
+def test_the_switch_turns_it_off(directory, monkeypatch):
+    monkeypatch.setenv("NGEM_PROGRAMS", "off")
+    np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["rest"], 1)
+    assert not list(directory.iterdir())
+
+
+def test_files_that_were_not_used_for_longest_go_first(directory, monkeypatch):
+    monkeypatch.setattr(_programs, "_MOST_BYTES", 250)
+    for age in range(4):
+        file = directory / f"{age:064}"
+        file.write_bytes(bytes(100))
+        os.utime(file, (1e9 - age, 1e9 - age))
+    (directory / "other").write_bytes(bytes(1000))
+    _programs._shrink(directory)
+    assert sorted(file.name[-1] for file in directory.iterdir()) == ["0", "1", "r"]
+
+
+def test_a_full_disk_is_said_and_loses_nothing(directory, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_programs._files, "replace", full)
+    with pytest.warns(UserWarning, match="compiled programs must be written to"):
+        result = Kept(scaled)(FIRST, jnp.ones(5))
+    np.testing.assert_array_equal(result["rest"], 1)
+
+
+def test_threads_that_want_one_program_compile_it_once(directory, monkeypatch):
+    compilations, function, results = count_compilations(monkeypatch), Kept(scaled), []
+    threads = [
+        threading.Thread(target=lambda: results.append(function(FIRST, jnp.ones(5))["rest"]))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert len(compilations) == 1
+
+
+def test_memory_of_later_arguments_is_reused(directory):
+    rest = jnp.ones(5)
+    Kept(scaled, donate_rest=True)(FIRST, rest)
+    assert rest.is_deleted()
