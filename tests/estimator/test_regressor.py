@@ -680,7 +680,7 @@ def test_a_fit_that_diverges_leaves_nothing_behind():
     estimator.set_params(learning_rate=1e29, optimizer="sgd")
     with pytest.raises(FitError, match="try") as caught:
         estimator.fit(x, y)
-    assert np.isfinite(caught.value.result.network.body.layers[0].weight).all()
+    assert np.isfinite(caught.value.result.network.body.network.layers[0].weight).all()
     with pytest.raises(NotFittedError):
         estimator.predict(x)
 

@@ -62,7 +62,7 @@ with data_parallel() as mesh:
 pairs = zip(jax.tree.leaves(alone.state.params), jax.tree.leaves(spread.state.params), strict=True)
 distance = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs)
 curves = float(np.max(np.abs(alone.history.validation - spread.history.validation)))
-text = program.compiled.as_text()
+text = program.as_text()
 messages = len(re.findall(r"all-reduce(?:-start)?\(", text))
 moved = len(re.findall(r"(?:all-gather|all-to-all|collective-permute)\(", text))
 print(mesh.size, int(spread.state.step), distance, curves, messages, moved)
