@@ -91,7 +91,7 @@ def measure_shape(
     def stepper(count: int, on: Any) -> tuple[Callable[[], Any], Any]:
         plan = training.Plan(batch_size=count, ema=0.99)
         data = training.Data(x[: count * steps], y[: count * steps])
-        run = loop._make_run(network, data, plan, None, None, None, 10**9)
+        run = loop.make_run(network, data, plan, None, None, None, 10**9)
         state = training.initial_state(network, run.plan, jax.random.key(0))
         if on is not None:
             run, state = loop._spread(run, on), replicated(on, state)
@@ -103,7 +103,7 @@ def measure_shape(
             kept[0], logs = loop._run_epochs((run, limit), kept[0])
             jax.block_until_ready(logs)
 
-        return turn, program.compiled
+        return turn, program
 
     vector = replicated(mesh, jnp.zeros(size + 1, jnp.float32))
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from ngem import _programs
 from ngem._programs import Kept
@@ -20,9 +21,15 @@ def directory(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     monkeypatch.setattr(_programs, "cache_directory", lambda kind: tmp_path)
     before = jax.config.jax_compilation_cache_dir
-    jax.config.update("jax_compilation_cache_dir", None)
+    use_own_cache(None)
     yield tmp_path
-    jax.config.update("jax_compilation_cache_dir", before)
+    use_own_cache(before)
+
+
+def use_own_cache(directory):
+    """Set where JAX keeps programs; what it has opened before it uses until it is reset."""
+    jax.config.update("jax_compilation_cache_dir", directory)
+    compilation_cache.reset_cache()
 
 
 def scaled(first, rest):

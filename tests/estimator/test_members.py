@@ -230,13 +230,15 @@ def test_regions_calibrated_by_held_out_rows_cover():
     assert 0.8 - 2 * error - 0.01 <= np.mean(covered) <= 0.9
 
 
-@pytest.mark.parametrize(("noise", "expected"), [(1.0, 0.1), (0.01, 0.0)])
+@pytest.mark.parametrize(
+    ("noise", "shape", "expected"), [(1.0, (60, 10), 0.1), (0.01, (120, 2), 0)]
+)
 @pytest.mark.slow
-def test_held_out_rows_of_two_folds_choose_the_dropout(noise, expected):
-    """Noisy rows need dropout, exact ones do not."""
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, (40, 4))
-    y = np.sin(3 * x[:, 0]) + noise * rng.standard_normal(40)
+def test_held_out_rows_of_two_folds_choose_the_dropout(noise, shape, expected):
+    """Few noisy rows of many columns need dropout, exact ones do not."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, shape)
+    y = np.sin(3 * x[:, 0]) + noise * rng.standard_normal(len(x))
     settings = {**TINY, "hidden_sizes": (32,), "max_epochs": 80, "patience": 80}
     fits = {p: MDNRegressor(**{**settings, "dropout": p}).fit(x, y) for p in (0.0, 0.1)}
     losses = {

@@ -419,7 +419,11 @@ def test_features_far_outside_stay_finite(one):
 
 def with_outputs(model, raw):
     """Return a copy whose network gives these raw outputs for every row."""
-    last = lambda tree: (tree.members.body.layers[-1].weight, tree.members.body.layers[-1].bias)  # noqa: E731
+
+    def last(tree):
+        layer = tree.members.body.network.layers[-1]
+        return layer.weight, layer.bias
+
     weight, _ = last(model.model_.network)
     constant = (jnp.zeros_like(weight), jnp.asarray([raw], weight.dtype))
     fixed = copy.copy(model)
