@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from ngem import _programs
 from ngem._programs import Kept
@@ -21,6 +22,8 @@ def directory(tmp_path, monkeypatch):
     monkeypatch.setattr(_programs, "cache_directory", lambda kind: tmp_path)
     before = jax.config.jax_compilation_cache_dir
     jax.config.update("jax_compilation_cache_dir", None)
+    # A program that comes from a cache that is still open cannot be kept anew.
+    compilation_cache.reset_cache()
     yield tmp_path
     jax.config.update("jax_compilation_cache_dir", before)
 
@@ -81,6 +84,16 @@ def test_part_of_another_program_is_left_to_jax(directory):
     grad = jax.grad(lambda values: function((values, jnp.sin, 2), 0.0)["sum"].sum())
     np.testing.assert_allclose(grad(jnp.arange(3.0)), np.sin(2 * np.arange(3.0)), rtol=1e-12)
     assert not list(directory.iterdir())
+
+
+def test_a_program_that_is_kept_may_be_part_of_another_one_later(directory):
+    """As when a model is loaded where one was fitted: shapes are the same, values are not there."""
+    function = Kept(scaled)
+    result = function(FIRST, 0.0)
+    shapes = jax.eval_shape(lambda values: function((values, jnp.sin, 2), 0.0), FIRST[0])
+    assert shapes["sum"].shape == result["sum"].shape
+    again = jax.jit(lambda values: function((values, jnp.sin, 2), 0.0))(FIRST[0])
+    np.testing.assert_allclose(again["sum"], result["sum"], rtol=1e-12)
 
 
 def test_the_switch_turns_it_off(directory, monkeypatch):
