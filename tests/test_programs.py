@@ -90,6 +90,16 @@ def test_part_of_another_program_is_left_to_jax(directory):
     assert not list(directory.iterdir())
 
 
+def test_a_program_that_is_kept_may_be_part_of_another_one_later(directory):
+    """As when a model is loaded where one was fitted: shapes are the same, values are not there."""
+    function = Kept(scaled)
+    result = function(FIRST, 0.0)
+    shapes = jax.eval_shape(lambda values: function((values, jnp.sin, 2), 0.0), FIRST[0])
+    assert shapes["sum"].shape == result["sum"].shape
+    again = jax.jit(lambda values: function((values, jnp.sin, 2), 0.0))(FIRST[0])
+    np.testing.assert_allclose(again["sum"], result["sum"], rtol=1e-12)
+
+
 def test_the_switch_turns_it_off(directory, monkeypatch):
     monkeypatch.setenv("NGEM_PROGRAMS", "off")
     np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["rest"], 1)

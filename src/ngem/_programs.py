@@ -56,8 +56,16 @@ class _Call(NamedTuple):
         known = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
         arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
         shapes = tuple(None if leaf is None else jax.typeof(leaf) for leaf in arrays)
+        # What is compiled takes no tracers, so calls from another program have one of their own.
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in arrays)
         settings = tuple(getattr(jax.config, name) for name in _SETTINGS)
-        return _Call((tree, known, shapes, settings), (arrays[:first], arrays[first:]))
+        form = (tree, known, shapes, is_traced, settings)
+        return _Call(form, (arrays[:first], arrays[first:]))
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it is part of another program."""
+        return self.form[3]
 
 
 class Kept:
@@ -129,7 +137,7 @@ def _is_array(leaf: Any) -> bool:
 def _is_plain(call: _Call) -> bool:
     """Return whether a program is all there is to a call, on one device."""
     arrays = [array for part in call.arrays for array in part if isinstance(array, jax.Array)]
-    if any(isinstance(array, jax.core.Tracer) for array in arrays):
+    if call.is_traced:
         return False
     is_watched = any(getattr(jax.config, name) for name in _WATCHED)
     return not is_watched and all(len(array.devices()) == 1 for array in arrays)

@@ -17,6 +17,9 @@ from .weights import stacking_weights
 #: Rows added to each kind when its weight is learned: the linear model, then each wide density.
 _PRIOR = np.array([0.3, 0.3, 0.05])
 
+#: Least weight: its logarithm is finite in single precision, and a model file can hold it.
+_LEAST_WEIGHT = 1e-30
+
 #: Penalties of the linear model, from which leave-one-out errors choose.
 _PENALTIES = tuple(10.0**power for power in range(-3, 5))
 
@@ -119,7 +122,7 @@ def fit_guard(
     # Without held-out rows the networks are taken to explain all rows but those of the prior.
     unseen = 0.0 if len(joint) else float(len(train.y))
     weights, networks = _stack(joint, np.array([unseen, *_PRIOR]), counts)
-    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
+    log_weights = jnp.log(jnp.asarray(np.maximum(weights, _LEAST_WEIGHT), jnp.float32))
     return GuardFit(
         eqx.tree_at(lambda tree: tree.log_weights, guard, log_weights),
         networks,
