@@ -145,3 +145,13 @@ def test_memory_of_later_arguments_is_reused(directory):
     rest = jnp.ones(5)
     Kept(scaled, donate_rest=True)(FIRST, rest)
     assert rest.is_deleted()
+
+
+def test_the_oldest_programs_leave_memory(directory, monkeypatch):
+    monkeypatch.setattr(_programs, "_MOST_PROGRAMS", 2)
+    compilations, function = count_compilations(monkeypatch), Kept(scaled)
+    for power in (1, 2, 3, 3):
+        result = function((jnp.arange(5.0), jnp.sin, power), 0.0)["sum"]
+        np.testing.assert_allclose(result, np.sin(np.arange(5.0)) ** power, rtol=1e-12)
+        assert function.n_programs <= 2
+    assert len(compilations) == 3

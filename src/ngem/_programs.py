@@ -28,6 +28,9 @@ from ._machine import cache_directory
 #: Bytes of all files together; those that were not used for longest are deleted first.
 _MOST_BYTES = 2**28
 
+#: Programs of one function that stay in memory.
+_MOST_PROGRAMS = 64
+
 #: Settings of JAX on which a program depends although its arguments do not show them.
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
 
@@ -92,9 +95,20 @@ class Kept:
         call = _Call.of(args)
         # One thread compiles a program, others that want it wait.
         with self._locks.setdefault(call.form, threading.Lock()):
-            if call.form not in self._programs:
-                self._programs[call.form] = self._make(call)
-        return self._programs[call.form](*call.arrays)
+            program = self._programs.get(call.form)
+            if program is None:
+                program = self._programs[call.form] = self._make(call)
+                self._forget()
+        return program(*call.arrays)
+
+    @property
+    def n_programs(self) -> int:
+        """How many programs are in memory."""
+        return len(self._programs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable:
+        """Return the function as a method."""
+        return self if instance is None else partial(self, instance)
 
     def lower(self, *args: Any) -> Any:
         """Return JAX's program for these arguments before it is compiled."""
@@ -113,6 +127,12 @@ class Kept:
 
         run.__name__ = run.__qualname__ = self._function.__name__
         return jax.jit(run, donate_argnums=self._donated)
+
+    def _forget(self) -> None:
+        """Let the oldest programs go, so that memory stays bounded whatever shapes come."""
+        for form in list(self._programs)[:-_MOST_PROGRAMS]:
+            self._programs.pop(form, None)
+            self._locks.pop(form, None)
 
     def _make(self, call: _Call) -> Callable:
         """Return the program, from its file if there is one."""

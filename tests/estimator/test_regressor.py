@@ -198,10 +198,10 @@ def test_predict_gives_deviations_and_quantiles_also_through_a_pipeline(one, two
 def test_another_number_of_draws_compiles_nothing(one, monkeypatch):
     x, _ = branches()
     one.sample(x, 60, random_state=0)
-    programs = prediction._sample._cached._cache_size()
+    programs = prediction._sample.n_programs
     for count in (17, 33, 64):
         assert one.sample(x, count, random_state=0).shape == (count, len(x))
-    assert prediction._sample._cached._cache_size() == programs
+    assert prediction._sample.n_programs == programs
     assert prediction._draws(1) == [1]
     assert prediction._draws(1024 + 5) == [1024, 16]
     assert prediction._draws(2048) == [1024, 1024]
@@ -586,8 +586,7 @@ def test_blocks_of_rows_change_nothing_and_compile_nothing(monkeypatch):
 
     fitted = tiny(network=body, init="random", max_epochs=1).fit(x[:120], y[:120])
     whole = fitted.predict(x), fitted.predict_quantiles(x, [0.3])
-    monkeypatch.setattr(prediction, "_FEW", 64)
-    monkeypatch.setattr(prediction, "_MANY", 128)
+    monkeypatch.setattr(prediction, "_SIZES", (64, 128))
     fitted.predict(x), fitted.predict_quantiles(x, [0.3])
     seen = len(traced)
     for n_rows in (1000, 999, 700):

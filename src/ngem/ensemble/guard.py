@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.linear_model import RidgeCV
 
+from .._programs import kept
 from .._types import Params
 from ..families import AbstractFamily
 from ..nn import WIDTHS, Guard
@@ -220,14 +221,14 @@ def _left_out_log_densities(
     return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)
 
 
-@eqx.filter_jit
+@kept()
 def _each_density(
     family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind given"]
 ) -> Float[Array, "batch kind"]:
     return jax.vmap(jax.vmap(family.log_likelihood), in_axes=(None, 0))(params, offsets)
 
 
-@eqx.filter_jit
+@kept()
 def _around_means(
     family: AbstractFamily,
     means: Float[Array, "batch kind dim"],
@@ -248,7 +249,7 @@ def _single(*arrays: np.ndarray) -> tuple[Array, ...]:
     return tuple(jnp.asarray(array, jnp.float32) for array in arrays)
 
 
-@eqx.filter_jit
+@kept()
 def _densities(
     family: AbstractFamily, guard: Guard, x: Float[Array, "batch features"], y: Array
 ) -> Float[Array, "batch kind"]:

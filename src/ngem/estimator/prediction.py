@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._machine import claim_process
+from .._programs import kept
 from .._types import Params
 from ..families import AbstractFamily
 from ..mixture import Mixture
@@ -27,8 +27,8 @@ from ..nn import AbstractPredictor
 from ..objectives import NLL
 from .preprocessing import Scaling
 
-#: Rows in a block. A few rows get the smaller one, so that they do not wait for thousands.
-_FEW, _MANY = 256, 8192
+#: Rows in a block: the first size that holds all rows, so that a few do not wait for thousands.
+_SIZES = (8, 256, 8192)
 
 #: The same for regions, which cost a thousand times as much.
 _REGIONS = (32, 1024)
@@ -211,7 +211,7 @@ class Model(Generic[Network, Inputs]):
             self.targets.forward(y),
             shared=("crps",),
             finish=lambda part: part.astype(float) * self.targets.scale,
-            numbers=1 if self.network.family.has_crps else 2 * _BUDGET // _FEW,
+            numbers=1 if self.network.family.has_crps else 2 * _BUDGET // _SIZES[1],
         )
 
     def region_mass(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -326,11 +326,11 @@ class Model(Generic[Network, Inputs]):
         shared: tuple = (),
         finish: Callable[[Any], Any] = lambda part: part,
         numbers: int = 1,
-        sizes: tuple[int, int] = (_FEW, _MANY),
+        sizes: tuple[int, ...] | None = None,
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         claim_process()
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes)
+        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes or _SIZES)
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
@@ -367,32 +367,32 @@ def _draws(n_samples: int) -> list[int]:
     return [most] * (n_samples // most) + last
 
 
-def _block_size(n_rows: int, numbers: int, sizes: tuple[int, int]) -> int:
+def _block_size(n_rows: int, numbers: int, sizes: tuple[int, ...]) -> int:
     """Return how many rows to take at a time, one of few sizes so that programs are shared."""
-    few, many = sizes
+    fitting = next((size for size in sizes if n_rows <= size), sizes[-1])
     affordable = max(1, _BUDGET // numbers)
-    return min(few if n_rows <= few else many, 2 ** (affordable.bit_length() - 1))
+    return min(fitting, 2 ** (affordable.bit_length() - 1))
 
 
 # The programs are functions of the module, so that models of one structure share what is compiled.
 
 
-@eqx.filter_jit
+@kept()
 def _mean(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).mean()
 
 
-@eqx.filter_jit
+@kept()
 def _weights(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).weights
 
 
-@eqx.filter_jit
+@kept()
 def _variance(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Array:
     return jax.vmap(network)(x).variance()
 
 
-@eqx.filter_jit
+@kept()
 def _parameters(
     network: AbstractPredictor, x: Float[Array, "batch inputs"]
 ) -> tuple[Float[Array, "batch comp"], Params, Array, Array]:
@@ -402,14 +402,14 @@ def _parameters(
     return mixture.logits, mixture.components, mixture.component_mean(), stds
 
 
-@eqx.filter_jit
+@kept()
 def _log_likelihood(
     network: AbstractPredictor, x: Float[Array, "batch inputs"], known: Float[Array, "batch given"]
 ) -> Float[Array, " batch"]:
     return -NLL().losses(jax.vmap(network)(x), known)
 
 
-@eqx.filter_jit
+@kept()
 def _usage(
     network: AbstractPredictor, x: Float[Array, "batch inputs"], y: Float[Array, "batch dim"]
 ) -> tuple[Float[Array, "batch member"], Float[Array, "batch member comp"]]:
@@ -418,7 +418,7 @@ def _usage(
     return mixtures.weight_entropy(), mixtures.responsibilities(of_each)
 
 
-@eqx.filter_jit
+@kept()
 def _uncertainty(
     network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
@@ -447,7 +447,7 @@ def _uncertainty(
     )
 
 
-@eqx.filter_jit
+@kept()
 def _distance(
     network: AbstractPredictor, x: Float[Array, "batch inputs"]
 ) -> Float[Array, " batch"]:
@@ -463,7 +463,7 @@ def _quantiles(
     return np.stack([np.asarray(mixture.quantile(level)) for level in levels], axis=1)
 
 
-@eqx.filter_jit
+@kept()
 def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Mixture:
     return _marginals(jax.vmap(network)(x))
 
@@ -485,7 +485,7 @@ def _region_mass(
     return _marginal_mixtures(network, jnp.asarray(x)).region_mass(y[..., None])
 
 
-@eqx.filter_jit
+@kept()
 def _of_marginals(
     network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
@@ -496,7 +496,7 @@ def _of_marginals(
     return getattr(_marginals(jax.vmap(network)(x)), name)(y[..., None])
 
 
-@eqx.filter_jit
+@kept()
 def _sampled_region_mass(
     network: AbstractPredictor,
     x: Float[Array, "batch inputs"],
@@ -511,7 +511,7 @@ def _sampled_region_mass(
     return jnp.mean(higher, axis=0, dtype=y.dtype)
 
 
-@eqx.filter_jit
+@kept()
 def _sample(
     network: AbstractPredictor,
     x: Float[Array, "batch inputs"],

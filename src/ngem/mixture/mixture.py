@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import check_choice
+from .._programs import kept
 from .._types import Params
 from ..families import (
     AbstractFamily,
@@ -356,7 +357,7 @@ class Mixture(eqx.Module):
         found = jax.lax.map(self._quantile, q.ravel(), batch_size=min(at_once, max(1, q.size)))
         return jnp.moveaxis(found, 0, -1).reshape(*self.batch_shape, *q.shape)
 
-    @eqx.filter_jit
+    @kept()
     def _quantile(self, q: Float[Array, ""]) -> Float[Array, "*batch"]:
         brackets = self._component_brackets(q)
         lower, upper = brackets[..., 0].min(axis=-1), brackets[..., 1].max(axis=-1)
@@ -430,7 +431,7 @@ class Mixture(eqx.Module):
             return atoms.modes(self)
         return self._turning(Mixture._modes)
 
-    @eqx.filter_jit
+    @kept()
     def _modes(self, quick: bool) -> _Quick:
         if self.family.is_discrete:
             return integers.modes(**self._range(), n_modes=self.n_components).T, self._all()
@@ -486,7 +487,7 @@ class Mixture(eqx.Module):
         # No density is below that of NaN: without this, the mass would be a plausible number.
         return jnp.where(jnp.isnan(y[..., 0]), jnp.nan, mass)
 
-    @eqx.filter_jit
+    @kept()
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
         if self.family.is_discrete:
             return integers.region_mass(**self._range(), y=y[:, 0]), self._all()
@@ -495,7 +496,7 @@ class Mixture(eqx.Module):
             return univariate.quick_region_mass(**asked)
         return univariate.region_mass(**asked), None
 
-    @eqx.filter_jit
+    @kept()
     def _highest_density(self, coverage: Float[Array, " batch"], quick: bool) -> _Quick:
         # On a circle, the cut may divide one interval.
         n_intervals = self.n_components + (self.family.circle is not None)
@@ -520,14 +521,13 @@ class Mixture(eqx.Module):
         """
         rows = self._by_row((self, *per_row))
         if not all(map(checks.is_concrete, jax.tree.leaves((rows, shared)))):
-            answers, _ = program(*rows, *shared, quick=False)
+            answers, _ = program(*rows, *shared, False)
             return answers.reshape((*self.batch_shape, *answers.shape[1:]))
         numbers = jax.tree.map(np.asarray, rows)
-        answers, is_right = _in_blocks(partial(program, quick=True), numbers, shared, _GRID_BLOCK)
+        answers, is_right = _in_blocks(program, numbers, (*shared, True), _GRID_BLOCK)
         if not is_right.all():
             wrong = jax.tree.map(lambda leaf: leaf[~is_right], numbers)
-            general = partial(program, quick=False)
-            answers[~is_right], _ = _in_blocks(general, wrong, shared, _GRID_BLOCK)
+            answers[~is_right], _ = _in_blocks(program, wrong, (*shared, False), _GRID_BLOCK)
         return jnp.asarray(answers.reshape((*self.batch_shape, *answers.shape[1:])))
 
     def _by_row(self, tree: Any) -> Any:
@@ -680,7 +680,7 @@ def gaussian_mixture(logits: Any, mean: Any, scale: Any) -> Mixture:
 
 
 def _in_blocks(
-    program: Callable[..., Any], arguments: Any, shared: tuple[Array, ...], size: int
+    program: Callable[..., Any], arguments: Any, shared: tuple[Any, ...], size: int
 ) -> Any:
     """Return what a program computes for all rows of its arguments, in blocks on all cores."""
 
