@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Int
 from sklearn.linear_model import RidgeCV
 
 from .._programs import kept
-from .._types import Params
 from ..families import AbstractFamily
 from ..nn import WIDTHS, Guard
 from .weights import stacking_weights
@@ -210,21 +209,24 @@ def _left_out_log_densities(
     grow = np.where(others > 0, total / np.where(others > 0, others, 1.0), 1.0)
     around = (train.y - np.asarray(guard.center)) * grow[:, None]
     errors = [left_out, *[around] * len(WIDTHS)]
-    variances = jnp.concatenate([guard.noise[None], guard.widths])
+    variances = np.concatenate([np.asarray(guard.noise)[None], np.asarray(guard.widths)])
     if not family.admits_shift:
         means = np.stack([train.y - error for error in errors], axis=1)
         given = train.y if train.ends is None else train.ends
         means, given = _single(means, given)
         return np.asarray(_around_means(family, means, given, variances), float)
     offsets = np.stack(list(map(train.around, errors)), axis=1)
-    params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
-    return np.asarray(_each_density(family, params, jnp.asarray(offsets, jnp.float32)), float)
+    return np.asarray(_around_zero(family, np.float32(offsets), variances), float)
 
 
 @kept()
-def _each_density(
-    family: AbstractFamily, params: Params, offsets: Float[Array, "batch kind given"]
+def _around_zero(
+    family: AbstractFamily,
+    offsets: Float[Array, "batch kind given"],
+    variances: Float[Array, "kind dim"],
 ) -> Float[Array, "batch kind"]:
+    """Return densities around zero, where a shift changes no shape."""
+    params = jax.vmap(family.from_moments)(jnp.zeros_like(variances), variances)
     return jax.vmap(jax.vmap(family.log_likelihood), in_axes=(None, 0))(params, offsets)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._defaults import CLIP_MARGIN, HALF_TRUST
@@ -254,7 +255,8 @@ class Predictor(AbstractPredictor):
 def average(networks: Sequence[MixtureNetwork], guard: Guard | None = None) -> Predictor:
     """Return the average of networks of one architecture."""
     arrays, rest = zip(*(eqx.partition(net, eqx.is_array) for net in networks), strict=True)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+    # Not by JAX, which would compile a program for each shape.
+    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *arrays)
     return Predictor(eqx.combine(stacked, rest[0]), guard)
 
 
