@@ -39,10 +39,8 @@ PAGES = (
     "docs/boosting.md",
     "docs/stacking.md",
     "docs/calibration.md",
+    "docs/choosing.md",
 )
-
-#: Pages that show no output: a grid search takes minutes, and prints one line.
-LEFT_OUT = ("docs/choosing.md",)
 
 
 def waves(n_rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:

@@ -318,8 +318,10 @@ def _gains_text(result: dict[str, Any]) -> str:
     gains = [
         (result["gain_over_least_squares"], "a straight line"),
         (result["gain_over_gaussian"], "one Gaussian for all rows"),
-        (result["gain_over_best_kind"], f"the best kind alone ({result['best_kind']})"),
     ]
+    if len(result["kinds"]) > 1:
+        best = f"the best kind alone ({result['best_kind']})"
+        gains.append((result["gain_over_best_kind"], best))
     known = [f"{gain:.3f} over {what}" for gain, what in gains if gain is not None]
     return f"Gain:     {', '.join(known)}, in nats per held-out row"
 
