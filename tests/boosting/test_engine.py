@@ -74,16 +74,18 @@ def test_a_leaf_takes_the_m_step_of_scikit_learn():
 
 @pytest.mark.parametrize("curvature", ["fisher", "em"])
 def test_true_weights_are_learned(curvature):
-    """From equal weights and misplaced means to 0.8, 0.15 and 0.05."""
-    x, y = three_branches(1500)
+    """From equal weights and misplaced means to 0.8, 0.15 and 0.05, within 0.02."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(np.arange(3), np.round(6000 * TRUE_WEIGHTS).astype(int))
+    x, y = rng.uniform(size=(6000, 2)), TRUE_MEANS[kind] + 0.3 * rng.standard_normal(6000)
     start = raw_of(np.full(3, 1 / 3), [-1.0, 0.5, 3.0], [1.0, 1.0, 1.0])
-    trees = TreeSettings(learning_rate=0.3, num_leaves=4, min_rows_in_leaf=200)
+    trees = TreeSettings(learning_rate=0.3, num_leaves=4, min_rows_in_leaf=1500)
     done = run(trees, x, y, start, rounds=40, curvature=curvature)
     raw = done.forest.raw(x).astype(float)
     weights = np.exp(raw[:, :3]) / np.exp(raw[:, :3]).sum(axis=1, keepdims=True)
-    truth = np.bincount(np.abs(y[:, None] - TRUE_MEANS).argmin(axis=1)) / len(y)
-    np.testing.assert_allclose(weights.mean(axis=0), truth, atol=0.02)
-    np.testing.assert_allclose(truth, TRUE_WEIGHTS, atol=0.02)
+    np.testing.assert_allclose(weights.mean(axis=0), TRUE_WEIGHTS, atol=0.02)
+    # And the weights of most rows, not only their average: features tell nothing about them.
+    assert np.mean(np.abs(weights - TRUE_WEIGHTS)) < 0.02
 
 
 @pytest.mark.parametrize("curvature", ["fisher", "em", "hessian", "none", "scaled"])
@@ -91,8 +93,8 @@ def test_train_likelihood_rises_in_every_round(curvature):
     x, y = three_branches(300)
     start = raw_of(np.full(3, 1 / 3), [-1.0, 0.5, 3.0], [1.0, 1.0, 1.0])
     trees = TreeSettings(learning_rate=0.02, num_leaves=8, min_rows_in_leaf=10)
-    done = run(trees, x, y, start, rounds=8, curvature=curvature)
-    assert len(done.train_nll) == 9
+    done = run(trees, x, y, start, rounds=40, curvature=curvature)
+    assert len(done.train_nll) == 41
     assert np.all(np.diff(done.train_nll) < 0)
     outputs = Outputs(3, 1, FAMILY)
     losses = row_nll(outputs, done.forest.raw(x).T, y[None].astype(np.float32))
@@ -110,7 +112,6 @@ def test_permuted_components_grow_permuted_trees():
     np.testing.assert_allclose(other, one[:, columns], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_threads_change_nothing_and_seeds_sample_rows_and_columns():
     x, y = three_branches(2000)
     start = raw_of([0.5, 0.3, 0.2], [-1.0, 0.5, 3.0], [1.0, 0.8, 1.2])

@@ -93,14 +93,36 @@ def test_it_clones_searches_pickles_and_sits_in_a_pipeline():
 
 @pytest.mark.slow
 def test_it_learns_both_branches():
-    x, y = branches(600)
-    model = tiny(max_rounds=60).fit(x, y)
-    new, target = branches(300, seed=1)
+    """The defaults come close to the true density, which one component is far from."""
+    x, y = branches(2000)
+    new, target = branches(500, seed=1)
     truth = stats.norm(0, 0.1)
     best = np.mean(np.log((truth.pdf(target - new[:, 0]) + truth.pdf(target + new[:, 0])) / 2))
-    assert best - np.mean(model.log_prob(new, target)) < 0.5
+    model = MixtureBoostingRegressor(random_state=0).fit(x, y)
+    assert best - np.mean(model.log_prob(new, target)) < 0.15
+    mixture = model.predict_distribution(new)
+    for sign in (-1, 1):  # each branch has half of the mass, and its own width
+        low, high = (sign * new[:, [0]] + offset for offset in (-0.3, 0.3))
+        mass = np.asarray(mixture.cdf(high) - mixture.cdf(low))
+        assert np.mean(mass) == pytest.approx(0.5, abs=0.03)
     one = tiny(n_components=1, max_rounds=60).fit(x, y)
-    assert np.mean(model.log_prob(new, target)) - np.mean(one.log_prob(new, target)) > 0.5
+    assert best - np.mean(one.log_prob(new, target)) > 0.8
+
+
+def test_held_out_rows_of_two_folds_choose_the_number_of_components():
+    x, y = branches()
+    each = {count: tiny(n_components=count, n_members=3).fit(x, y) for count in (5, 3)}
+    stops = {
+        count: np.nanmin(model.history_["validation_nll"], axis=1)[:2].mean()
+        for count, model in each.items()
+    }
+    model = tiny(n_components=None, n_members=3).fit(x, y)
+    best = min(stops, key=stops.__getitem__)
+    assert model.n_components_ == best
+    np.testing.assert_array_equal(model.log_prob(x, y), each[best].log_prob(x, y))
+    assert model.get_params()["n_components"] is None
+    one = tiny(n_components=None, n_members=1, early_stopping=False).fit(x, y)
+    assert one.n_components_ == 5
 
 
 @pytest.mark.slow
@@ -283,6 +305,10 @@ EXTREMES = {
     "two rows": (np.arange(2.0)[:, None], np.arange(2.0), {}),
     "duplicates": (np.ones((40, 1)), np.repeat([0.0, 1.0], 20), {}),
     "more components than rows": (np.arange(20.0)[:, None], np.arange(20.0), {"n_components": 50}),
+    "a tiny scale": (np.arange(40.0)[:, None], 1e-9 * np.arange(40.0), {}),
+    "a huge scale": (np.arange(40.0)[:, None], 1e9 * np.arange(40.0), {}),
+    "a huge offset": (np.arange(40.0)[:, None], 1e9 + np.arange(40.0), {}),
+    "features of all sizes": (np.outer(np.arange(40.0), [1e-250, 1e250]), np.arange(40.0), {}),
     "steps of full size": (*branches(), {"learning_rate": 1.0, "min_rows_in_leaf": 1}),
 }
 

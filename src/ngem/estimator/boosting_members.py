@@ -17,6 +17,7 @@ from ..families import AbstractFamily
 from ..training import Progress, run_shared
 from ..training.parallel import Watch
 from . import boosting_parameters as parameters
+from .deciding import Candidate, train_best
 from .members import member_seed, others, work_name
 from .preprocessing import Inputs, Table, fit_inputs
 from .targets import TargetUnits, fit_targets
@@ -93,26 +94,55 @@ class Job(NamedTuple):
     held_out: Sequence[Int[np.ndarray, " held_out"]]
     watched: Table | None
 
+    def of(self, n_components: int) -> "Job":
+        """Return the same with so many components."""
+        return self._replace(settings={**self.settings, "n_components": n_components})
 
-def train_members(job: Job, callbacks: Sequence[Callable[[Progress], Any]]) -> list[Boosted]:
-    """Return all members, trained side by side with one core each; one by itself has all cores."""
-    cores, n_members = parameters.cores(job.settings), len(job.held_out)
+
+def train_members(
+    job: Job, callbacks: Sequence[Callable[[Progress], Any]]
+) -> tuple[int, list[Boosted]]:
+    """Return the number of components and all members.
+
+    They are trained side by side with one core each; one by itself has all cores. Where the number
+    is None, held-out rows of the first folds choose it.
+    """
+    cores = parameters.cores(job.settings)
     rows = _binned(job, job.table, cores)
     watched = None if job.watched is None else _binned(job, job.watched, cores, rows.binned)
-    lock = threading.Lock()
+    threads = parameters.threads(job.settings, len(job.held_out), len(job.table.y))
+    lock, name = threading.Lock(), _job_name(job)
 
     def report(progress: Progress) -> None:
         with lock:
             for callback in callbacks:
                 callback(progress)
 
-    threads = parameters.threads(job.settings, n_members, len(job.table.y))
-    name = _job_name(job)
-    pieces = {
-        f"{name}.{index}": partial(_train_or_read, job, index, rows, watched, threads, report)
-        for index in range(n_members)
-    }
-    return run_shared(pieces, cores)
+    def train(candidates: list[Candidate]) -> list[Boosted]:
+        pieces = {
+            f"{name}.{one.number}": partial(
+                _train_or_read, job.of(one.kind), one, rows, watched, threads, report
+            )
+            for one in candidates
+        }
+        return run_shared(pieces, cores)
+
+    return train_best(_counts(job), len(job.held_out), train, _held_out_loss)
+
+
+def _counts(job: Job) -> tuple[int, ...]:
+    """Return the numbers of components to choose from: several if the user leaves it open."""
+    given = job.settings["n_components"]
+    if given is not None:
+        return (int(given),)
+    is_judged = job.watched is not None or len(job.held_out[0]) > 0
+    has_choice = len(job.held_out) > 1 and is_judged
+    return parameters.COMPONENTS if has_choice else parameters.COMPONENTS[:1]
+
+
+def _held_out_loss(member: Boosted) -> float:
+    """Return the likelihood that stopped a member."""
+    return float(np.min(member.validation_nll))
 
 
 def _job_name(job: Job) -> str:
@@ -126,7 +156,7 @@ def _job_name(job: Job) -> str:
 
 def _train_or_read(
     job: Job,
-    index: int,
+    candidate: Candidate,
     rows: Rows,
     watched: Rows | None,
     threads: int,
@@ -136,9 +166,9 @@ def _train_or_read(
 ) -> Boosted:
     """Return a member, from its file if there is one; where processes share work it gets one."""
     if file is None:
-        return _train(job, index, rows, watched, threads, report, watch)
+        return _train(job, candidate, rows, watched, threads, report, watch)
     if not file.exists():
-        member = _train(job, index, rows, watched, threads, report, watch)
+        member = _train(job, candidate, rows, watched, threads, report, watch)
         _write(file, member)
     return _read(file, job)
 
@@ -174,7 +204,7 @@ def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:
 
 def _train(
     job: Job,
-    index: int,
+    candidate: Candidate,
     rows: Rows,
     watched: Rows | None,
     threads: int,
@@ -182,7 +212,8 @@ def _train(
     watch: Callable[[Progress], None],
 ) -> Boosted:
     """Train one member."""
-    seed, started = member_seed(job.seed, index), time.perf_counter()
+    index, started = candidate.member, time.perf_counter()
+    seed = member_seed(job.seed, index)
     plan = parameters.plan(job.settings, job.table.y.shape[1], threads)
     held_out = job.held_out[index]
     kept = others(len(job.table.y), held_out)
@@ -195,7 +226,7 @@ def _train(
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:
         seconds = time.perf_counter() - started
         progress = Progress(
-            number, plan.max_rounds, train_nll, validation_nll, best, 0, seconds, index
+            number, plan.max_rounds, train_nll, validation_nll, best, 0, seconds, candidate.number
         )
         watch(progress)
         report(progress)

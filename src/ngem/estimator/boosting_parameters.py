@@ -31,6 +31,9 @@ _MOST_LEAVES = 4096
 #: From so many rows on, threads of LightGBM gain more than they cost.
 _MANY_ROWS = 20_000
 
+#: Numbers of components that n_components=None chooses from; the first one where it cannot.
+COMPONENTS = (5, 3)
+
 _FRACTION = (TINY, 1.0, "a number above 0 and at most 1")
 _NOT_NEGATIVE = (0.0, 1e30, "a number of at least 0")
 
@@ -44,6 +47,7 @@ def _is_columns(value: Any) -> bool:
 
 RULES: dict[str, Rule] = {
     **SHARED,
+    "n_components": optional(integer(COMPONENTS[0])),
     "curvature": choice(CURVATURES),
     "learning_rate": number(*_FRACTION, 0.05),
     "max_rounds": integer(2000),
@@ -75,6 +79,12 @@ def check(settings: Mapping[str, Any]) -> None:
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters as JSON can hold them."""
     return {name: plain_value(value) for name, value in settings.items() if name not in TRANSIENT}
+
+
+def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with what None stands for where held-out rows have no choice."""
+    given = settings["n_components"]
+    return {**settings, "n_components": COMPONENTS[0] if given is None else given}
 
 
 def family(settings: Mapping[str, Any]) -> AbstractFamily:

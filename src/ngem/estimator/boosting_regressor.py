@@ -27,7 +27,9 @@ class MixtureBoostingRegressor(MemberRegressor):
     categories as they are. Everything that goes in or comes out is in the user's units.
 
     Args:
-        n_components (int): Components of the mixture of each member.
+        n_components (int or None): Components of the mixture of each member. None is 5 or 3: the
+            first two members are trained with both, and their held-out rows choose. It is 5 where
+            there is one member or no row is held out.
         n_members (int): Models whose densities are averaged. The rows are divided into as many
             folds, and each member holds out one of them to stop by: all rows train, and every row
             is held out once. They train side by side on all cores.
@@ -102,7 +104,7 @@ class MixtureBoostingRegressor(MemberRegressor):
     # Any: scikit-learn leaves the check of parameters to `fit`, which says what they may be.
     def __init__(
         self,
-        n_components: Any = 5,
+        n_components: Any = None,
         *,
         n_members: Any = 5,
         family: Any = "gaussian",
@@ -114,7 +116,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         l2: Any = 0.0,
         damping: Any = 0.0,
         weight_rate: Any = 0.1,
-        scale_rate: Any = 0.1,
+        scale_rate: Any = 0.05,
         row_fraction: Any = 0.7,
         column_fraction: Any = 0.7,
         max_bins: Any = 255,
@@ -197,7 +199,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         coded = [] if self.table_ is None else self.table_.coded
         units = fit_units(family, seen, coded)
         job = Job(settings, seed, units, coded, table, held_out, watched)
-        members = self._train(job)
+        settings["n_components"], members = self._train(job)
         outputs = parameters.outputs(settings, table.y.shape[1])
         judged = judge(
             outputs.family,
@@ -300,7 +302,7 @@ class MixtureBoostingRegressor(MemberRegressor):
     def _takes_gaps(self) -> bool:
         return True
 
-    def _train(self, job: Job) -> list[boosting.Boosted]:
+    def _train(self, job: Job) -> tuple[int, list[boosting.Boosted]]:
         """Train all members; then close the callbacks that can be closed."""
         bars = [ProgressBar("trees {}, round")] if self.verbose else []
         callbacks = [*self.callbacks, *bars]

@@ -25,14 +25,15 @@ from ..training.checkpoints import (
 )
 from ..training.parallel import Watch
 from . import parameters
+from .deciding import Candidate, train_best
 from .preprocessing import Inputs, Table, split_rows
 from .targets import TargetUnits
 
 #: From one member to the next, the seed of its start and of its batches grows by this.
 _NEXT_SEED = 1_000_003
 
-#: What dropout="auto" chooses from, and the number of folds whose held-out rows decide.
-_DROPOUTS, _DECIDING_FOLDS = (0.0, 0.1), 2
+#: What dropout="auto" chooses from.
+_DROPOUTS = (0.0, 0.1)
 
 
 class Job(NamedTuple):
@@ -71,14 +72,6 @@ class Member(NamedTuple):
     dropout: float
 
 
-class _Network(NamedTuple):
-    """A network to train: the member that it is to be, its dropout, and its number of all."""
-
-    member: int
-    dropout: float
-    number: int
-
-
 def choose_held_out(
     settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int
 ) -> list[Int[np.ndarray, " held_out"]]:
@@ -95,23 +88,10 @@ def choose_held_out(
 def train_members(job: Job) -> list[Member]:
     """Return all members, trained side by side on all cores.
 
-    With dropout="auto" the members of the first folds are trained with each dropout. The one with
-    the better likelihood of their held-out rows is kept, and all other members have it too.
+    With dropout="auto" held-out rows of the first folds choose it.
     """
-    n_members, dropouts = len(job.held_out), _dropouts(job)
-    candidates = [
-        [_Network(index, dropout, index + n_members * place) for index in range(n_members)]
-        for place, dropout in enumerate(dropouts)
-    ]
-    if len(dropouts) == 1:
-        return _train_all(job, candidates[0])
-    size = min(_DECIDING_FOLDS, n_members)
-    # Fold by fold, so that the first two runs compile different programs, each on its core.
-    deciding = zip(*(kind[:size] for kind in candidates), strict=True)
-    trained = _train_all(job, [network for fold in deciding for network in fold])
-    kinds = [trained[place :: len(dropouts)] for place in range(len(dropouts))]
-    best = int(np.argmin([_held_out_loss(kind) for kind in kinds]))
-    return kinds[best] + _train_all(job, candidates[best][size:])
+    dropouts = _dropouts(job)
+    return train_best(dropouts, len(job.held_out), partial(_train_all, job), _held_out_loss)[1]
 
 
 def _dropouts(job: Job) -> tuple[float, ...]:
@@ -123,12 +103,12 @@ def _dropouts(job: Job) -> tuple[float, ...]:
     return _DROPOUTS if has_choice else _DROPOUTS[:1]
 
 
-def _held_out_loss(members: Sequence[Member]) -> float:
-    """Return the loss that stopped the members, in which no single row decides."""
-    return float(np.mean([member.result.state.best_loss for member in members]))
+def _held_out_loss(member: Member) -> float:
+    """Return the loss that stopped a member, in which no single row decides."""
+    return float(member.result.state.best_loss)
 
 
-def _train_all(job: Job, networks: Sequence[_Network]) -> list[Member]:
+def _train_all(job: Job, networks: Sequence[Candidate]) -> list[Member]:
     lock, name = threading.Lock(), _job_name(job)
     pieces = {
         f"{name}.{network.number}": partial(_train, job, network, lock) for network in networks
@@ -169,10 +149,10 @@ def others(n_rows: int, held_out: Int[np.ndarray, " held_out"]) -> Int[np.ndarra
 
 
 def _train(
-    job: Job, network: _Network, lock: threading.Lock, file: Path | None, watch: Watch
+    job: Job, network: Candidate, lock: threading.Lock, file: Path | None, watch: Watch
 ) -> Member:
-    """Train one network; a file keeps its progress."""
-    job = job._replace(settings={**job.settings, "dropout": network.dropout})
+    """Train one network, whose kind is its dropout; a file keeps its progress."""
+    job = job._replace(settings={**job.settings, "dropout": network.kind})
     settings, held_out = job.settings, job.held_out[network.member]
     seed = member_seed(job.seed, network.member)
     rows = job.rows.take(others(len(job.rows.y), held_out))
@@ -204,9 +184,9 @@ def _train(
         mesh=active_mesh(),
     )
     if validation is None:
-        return Member(result, np.empty(0), network.dropout)
+        return Member(result, np.empty(0), network.kind)
     log_density = -np.asarray(training.row_nll(result.network, validation), float)
-    return Member(result, log_density, network.dropout)
+    return Member(result, log_density, network.kind)
 
 
 def reporter(

@@ -10,6 +10,7 @@ import numpy as np
 from .. import metrics
 from ..estimator.boosting_regressor import MixtureBoostingRegressor
 from ..estimator.preprocessing import Scaling, fit_scaling
+from ..estimator.regressor import MDNRegressor
 from .boosted_densities import DENSITIES, Job, fit_quantile, sorted_quantiles
 from .boosting_study import Problem, held_out_nll, problem, test_scores
 from .store import Unit, rounded
@@ -45,8 +46,8 @@ class Settings:
     validation_fraction: float
 
 
-#: The library that is ours, and the one that has quantiles and no density.
-OURS, QUANTILES = "ngem", "lightgbm quantiles"
+#: The libraries that are ours, and the one that has quantiles and no density.
+OURS, NETWORKS, QUANTILES = "ngem", "ngem networks", "lightgbm quantiles"
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -72,6 +73,9 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     rows = problem(unit["dataset"], unit["seed"])
     if library == OURS:
         return _run_ours(settings, rows, unit["seed"], method)
+    if library == NETWORKS:
+        networks = MDNRegressor(**method, random_state=unit["seed"]).fit(rows.x, rows.y)
+        return _scores_of_ours(networks, rows)
     if library == QUANTILES:
         return _run_quantiles(settings, rows, unit["seed"], method)
     packages, fit = DENSITIES[library]
@@ -98,17 +102,17 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
 def _run_ours(
     settings: Settings, rows: Problem, seed: int, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return scores of our estimator, which holds out the same fraction, or a fold a member.
+    """Return scores of our boosted mixtures, which hold out the same fraction, or a fold a member.
 
-    One member chooses the size of trees for several.
+    One member chooses the size of trees for several. Parameters of a method come before what all
+    methods have.
     """
+    limits = {"max_rounds": settings.max_rounds, "patience": settings.patience}
 
     def fit(leaves: int, n_members: int) -> MixtureBoostingRegressor:
         return MixtureBoostingRegressor(
-            **{**parameters, "n_members": n_members},
+            **{**limits, **parameters, "n_members": n_members},
             num_leaves=leaves,
-            max_rounds=settings.max_rounds,
-            patience=settings.patience,
             validation_fraction=settings.validation_fraction,
             n_jobs=1,
             random_state=seed,
@@ -119,12 +123,16 @@ def _run_ours(
     best = int(np.argmin(losses))
     several = parameters["n_members"] > 1
     model = fit(settings.leaves[best], parameters["n_members"]) if several else single[best]
+    return {**_scores_of_ours(model, rows), "leaves": settings.leaves[best]}
+
+
+def _scores_of_ours(model: Any, rows: Problem) -> dict[str, Any]:
+    """Return test scores of one of our estimators."""
     quantiles = model.predict_quantiles(rows.x_test, LEVELS)
     return {
         **test_scores(model, rows),
         "quantile_crps": rounded(quantile_crps(quantiles, rows.y_test)),
         "validation_nll": held_out_nll(model),
-        "leaves": settings.leaves[best],
     }
 
 

@@ -64,7 +64,8 @@ def units(settings: Settings) -> list[Unit]:
     """Return one unit for each set, split, curvature and K.
 
     First numbers of components come first, then first splits: an interrupted study has all sets.
-    Sets come last, so that runs at the same time do not compile the same programs.
+    Curvatures come last: it has all of them for a set, and runs at the same time do not compile the
+    same programs.
     """
     sets = settings.datasets
     return [
@@ -76,9 +77,9 @@ def units(settings: Settings) -> list[Unit]:
         }
         for rank in range(max(len(one["components"]) for one in sets.values()))
         for seed in range(max(one["splits"] for one in sets.values()))
-        for curvature in settings.curvatures
         for name, one in sets.items()
         if seed < one["splits"] and rank < len(one["components"])
+        for curvature in settings.curvatures
     ]
 
 

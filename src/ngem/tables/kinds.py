@@ -149,7 +149,7 @@ _TREES = Kind(
         "leaf-rows": "min_rows_in_leaf",
     },
     of_table=lambda schema: {},
-    resolve=lambda settings, dim, n_rows: settings,
+    resolve=lambda settings, dim, n_rows: boosting_parameters.resolve(settings),
     what="boosted trees",
     member="member",
     step="round",

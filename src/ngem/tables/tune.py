@@ -111,7 +111,7 @@ def search(
     best: tuple[Estimator, Trial] | None = None
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
         settings = space.sample(rng if trials else None)
-        if settings.get("n_components", 0) is None:  # of networks, by targets and rows
+        if settings.get("n_components", 0) is None:  # a fit would choose
             settings["n_components"] = n_components
         deadline = started + budget.seconds if budget.seconds and best else None
         watch = _Watch(trials, deadline, settings["learning_rate"] if space.by_rate else None)
