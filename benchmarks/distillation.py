@@ -27,9 +27,10 @@ TABLES = ("concrete", "energy-heating", "housing", "kin8nm", "power-plant", "sto
 VARIANTS: dict[str, dict[str, Any]] = {
     "stack": {},
     "default": {},
+    "without bins": {"n_bins": None},
+    "300,000 rows": {"n_rows": 300_000},
     "30,000 rows": {"n_rows": 30_000},
     "2 x 128": {"hidden_sizes": (128, 128)},
-    "with bins": {"n_bins": 16},
 }
 
 #: Rows to use at most, a fifth of them for scoring.

@@ -305,6 +305,7 @@ def _fit_rows() -> list[Row]:
 
 def _tree_rows() -> list[Row]:
     shape = {"rows": 20_000, "features": 10, "components": 5, "rounds": 5}
+    many = {**shape, "rounds": 100}
     needs = ("lightgbm", "ngboost")
     reach = [
         Row(
@@ -347,7 +348,26 @@ def _tree_rows() -> list[Row]:
         repeats=5,
         small={"rows": 200, "features": 2, "components": 2, "rounds": 1},
     )
-    return [round_of_trees, *reach]
+    evaluation = Row(
+        "trees/evaluate",
+        "20,000 rows by 10 columns through 1,500 trees (100 rounds), LightGBM's predict / ours, "
+        "one thread",
+        _at_least(8.0),
+        (
+            Side("ngem", "trees:our_evaluation", many, process="trees", needs=needs[:1]),
+            Side(
+                "lightgbm",
+                "trees:lightgbm_evaluation",
+                many,
+                process="lightgbm",
+                needs=needs[:1],
+            ),
+        ),
+        kind="speedup",
+        repeats=5,
+        small={"rows": 200, "features": 2, "components": 2, "rounds": 1},
+    )
+    return [round_of_trees, evaluation, *reach]
 
 
 def _prediction_rows() -> list[Row]:

@@ -1,14 +1,16 @@
-"""Boosted mixtures: time to a likelihood, and a round beside LightGBM's own multiclass round."""
+"""Boosted mixtures: time to a likelihood; a round, and predictions, beside LightGBM's own."""
 
 import contextlib
 import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..boosting import (
     Curvature,
+    Forest,
     Outputs,
     Plan,
     Rows,
@@ -98,6 +100,27 @@ def multiclass_round(*, rows: int, features: int, components: int, rounds: int) 
     lightgbm = import_lightgbm()
     booster = lightgbm.Booster(settings, lightgbm.Dataset(x, labels, params=settings))
     return _rounds(booster.update, rounds)
+
+
+def our_evaluation(*, rows: int, features: int, components: int, rounds: int) -> Turn:
+    """Return a turn that takes rows through trees as predictions do."""
+    forest, x = _forest(rows, features, components, rounds)
+    return lambda: seconds(lambda: forest.raw(x))
+
+
+def lightgbm_evaluation(*, rows: int, features: int, components: int, rounds: int) -> Turn:
+    """Return a turn that takes the same rows through the same trees by LightGBM's own call."""
+    forest, x = _forest(rows, features, components, rounds)
+    return lambda: seconds(lambda: forest.booster.predict(x, raw_score=True, num_threads=1))
+
+
+def _forest(rows: int, features: int, components: int, rounds: int) -> tuple[Forest, np.ndarray]:
+    """Return trees of the default size, grown from a few rows of noise, and all rows."""
+    x, y = noise(rows, features, 1)
+    plan, few = _default_plan(components, rounds, 1), slice(0, 5000)
+    train = _binned(plan.trees, x[few], y[few])
+    start = marginal_start(plan.outputs, y[few], train.weights, np.random.default_rng(0))
+    return boost(replace(plan, patience=None), train, None, start, 0).forest, x
 
 
 def _rounds(update: Any, rounds: int) -> Turn:

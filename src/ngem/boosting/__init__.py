@@ -2,6 +2,7 @@
 
 from .curvature import CURVATURES, Curvature, Newton, Outputs, newton, row_newton, row_nll
 from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lightgbm
+from .evaluate import Evaluator, suits
 from .predictor import own_guard, tree_predictor
 from .start import marginal_start
 from .trees import DTYPES, Trees, parse_trees
@@ -11,6 +12,7 @@ __all__ = [
     "DTYPES",
     "Boosted",
     "Curvature",
+    "Evaluator",
     "Forest",
     "Newton",
     "Outputs",
@@ -26,5 +28,6 @@ __all__ = [
     "parse_trees",
     "row_newton",
     "row_nll",
+    "suits",
     "tree_predictor",
 ]

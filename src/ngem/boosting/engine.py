@@ -9,6 +9,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .curvature import Curvature, Outputs, newton, row_nll
+from .evaluate import BLOCK, Evaluator, suits
+from .trees import parse_trees
+
+#: Trees of 31 leaves that fit into a core's fastest cache.
+_FEW_TREES = 16
+
+#: Up to so many rows, LightGBM's own evaluation is the fastest.
+_FEW_ROWS = 64
 
 
 def import_lightgbm() -> Any:
@@ -115,9 +123,10 @@ class Forest:
     start: Float[np.ndarray, " raw"]
     text: str | None
     _booster: Any = field(default=None, repr=False, compare=False)
+    _evaluators: tuple[Evaluator | None, ...] = field(default=(), repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_booster": None}
+        return {**self.__dict__, "_booster": None, "_evaluators": ()}
 
     @property
     def booster(self) -> Any:
@@ -126,13 +135,37 @@ class Forest:
             self._booster = import_lightgbm().Booster(model_str=self.text)
         return self._booster
 
+    @property
+    def evaluator(self) -> Evaluator | None:
+        """What evaluates the trees of many rows, made on first use; None if it does not suit."""
+        if not self._evaluators:
+            trees = parse_trees(self.text)
+            self._evaluators = (Evaluator(trees, len(self.start)) if suits(trees) else None,)
+        return self._evaluators[0]
+
     def raw(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
-        """Return the raw outputs of each row, in single precision."""
+        """Return the raw outputs of each row, in single precision, by one thread."""
         if self.text is None or not len(x):
             steps = np.zeros((len(x), len(self.start)))
+        elif len(x) <= _FEW_ROWS:
+            steps = self.booster.predict(x, raw_score=True, num_threads=1)
         else:
-            steps = self.booster.predict(x, raw_score=True)
+            steps = self._many(x)
         return (steps + self.start).astype(np.float32)
+
+    def _many(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
+        """Return the sums of steps of many rows."""
+        if self.evaluator is not None:
+            blocks = [x[first : first + BLOCK] for first in range(0, len(x), BLOCK)]
+            return np.concatenate([self.evaluator(block) for block in blocks])
+        # A few trees fit into a core's cache. But each call copies all rows.
+        rounds = -(-max(_FEW_TREES, x.shape[1] // 4) // len(self.start))
+        steps = np.zeros((len(x), len(self.start)))
+        for first in range(0, self.booster.current_iteration(), rounds):
+            steps += self.booster.predict(
+                x, raw_score=True, num_threads=1, start_iteration=first, num_iteration=rounds
+            )
+        return steps
 
     def contributions(self, x: np.ndarray) -> Float[np.ndarray, "batch raw terms"]:
         """Return what each column adds to each raw output, and last what is there without any.

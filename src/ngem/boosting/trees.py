@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Int8, Int32, UInt32
+from jaxtyping import Bool, Float, Float32, Int8, Int32, UInt32
 
 #: Names in LightGBM's text of what each inner node and each leaf has, in the order of `Trees`.
 _OF_NODES = (
@@ -24,7 +24,10 @@ _OF_LEAVES = ("leaf_value", "leaf_count")
 _OF_CATEGORIES = ("cat_boundaries", "cat_threshold")
 
 #: Decisions: whether a node splits by categories, and the way of missing values in other bits.
-_IS_CATEGORICAL, _MOST_DECISION = 1, 11
+IS_CATEGORICAL, _GAPS_GO_LEFT, _MOST_DECISION = 1, 2, 11
+
+#: What `gap_kinds` gives where a gap is no number; it is zero where a gap is read as zero.
+GAP_IS_NAN = 2
 
 
 class Trees(NamedTuple):
@@ -114,7 +117,7 @@ class Trees(NamedTuple):
 
     def _fault_of_categories(self) -> str | None:
         tree = np.repeat(np.arange(len(self.num_leaves)), self.num_leaves - 1)
-        by_category = (self.decision_type & _IS_CATEGORICAL) > 0
+        by_category = (self.decision_type & IS_CATEGORICAL) > 0
         which, sets = self.threshold[by_category], self.num_cat[tree[by_category]]
         if np.any((which < 0) | (which >= sets) | (which != np.floor(which))):
             return "sets of categories that are not there"
@@ -170,6 +173,16 @@ class Trees(NamedTuple):
                 lines += [_line("cat_boundaries", boundaries), _line("cat_threshold", words)]
                 boundary, word = boundary + sets + 1, word + len(words)
             yield [*lines, "is_linear=0", "shrinkage=1"]
+
+
+def gap_kinds(trees: Trees) -> Int8[np.ndarray, " node"]:
+    """Return what a gap is at each node, in LightGBM's numbers."""
+    return trees.decision_type >> 2
+
+
+def goes_left_by_default(trees: Trees) -> Bool[np.ndarray, " node"]:
+    """Return where a gap that is no number goes left."""
+    return (trees.decision_type & _GAPS_GO_LEFT) > 0
 
 
 #: The dtype of each array.

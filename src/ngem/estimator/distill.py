@@ -24,6 +24,7 @@ DEFAULTS: dict[str, Any] = {
     "n_components": 15,
     "n_members": 1,
     "hidden_sizes": (256, 256),
+    "n_bins": 16,
     "dropout": 0.0,
     "guard": False,
 }

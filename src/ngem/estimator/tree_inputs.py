@@ -1,10 +1,12 @@
 """From features to what a boosted model reads: the guard's inputs and the trees' raw outputs."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._machine import available_cores
 from ..boosting import Forest
 from .preprocessing import Inputs
 
@@ -33,7 +35,9 @@ class TreeInputs:
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
         """Return the inputs of the predictor, in single precision."""
         read = self.complete(x)
-        raw = [forest.raw(read) for forest in self.forests]
+
+        with ThreadPoolExecutor(available_cores()) as pool:
+            raw = list(pool.map(lambda forest: forest.raw(read), self.forests))
         return np.concatenate([self.plain.forward(x[:, self.columns]), *raw], axis=1)
 
     def complete(self, x: np.ndarray) -> np.ndarray:

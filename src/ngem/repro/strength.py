@@ -28,7 +28,8 @@ class Settings:
         single: By method: kinds that are also scored by themselves.
         stacks: By method: the preset whose kinds are stacked. All kinds of all presets are fitted
             once.
-        networks: By method: parameters of `MDNRegressor` that differ from its defaults.
+        networks: By method: parameters of `MDNRegressor` that differ from its defaults. Of several
+            "choices" of further ones, held-out rows take the best.
         peers: By method: "library", and its parameters.
         leaves: Leaves of a tree to choose from, for peers.
         max_rounds: Rounds of peers at most.
@@ -72,7 +73,7 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
         return {"scores": _portfolio(settings, rows, unit)}
     if method in settings.networks:
         shared = {"resolution": settings.resolutions.get(unit["dataset"]), "random_state": seed}
-        model = MDNRegressor(**settings.networks[method], **shared).fit(rows.x, rows.y)
+        model = _network({**settings.networks[method], **shared}, rows)
         return _scores(settings, model.model_, rows, unit["dataset"])
     peers = boosting_peers.Settings(
         datasets=settings.datasets,
@@ -96,6 +97,16 @@ def derived(runs: list[Run]) -> list[Run]:
         if run["method"] == PORTFOLIO
         for method, scores in run["scores"].items()
     ]
+
+
+def _network(parameters: dict[str, Any], rows: Problem) -> MDNRegressor:
+    """Return the network that held-out rows prefer among the choices."""
+    plain = {name: value for name, value in parameters.items() if name != "choices"}
+    fitted = [
+        MDNRegressor(**{**plain, **choice}).fit(rows.x, rows.y)
+        for choice in parameters.get("choices", [{}])
+    ]
+    return max(fitted, key=lambda model: np.nanmean(model.oof_log_prob_))
 
 
 def _portfolio(settings: Settings, rows: Problem, unit: Unit) -> dict[str, dict[str, Any]]:
