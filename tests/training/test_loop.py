@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -70,7 +71,7 @@ def run(plan=None, *, seed=0, data=None, net=None, **settings):
     )
 
 
-jitted_loss = eqx.filter_jit(stopping_loss)
+jitted_loss = eqx.filter_jit(partial(stopping_loss, tail=0.01))
 
 
 @eqx.filter_jit
@@ -312,6 +313,16 @@ def test_the_stopping_loss_is_that_of_the_density_with_a_tail():
     tail = scipy.stats.cauchy.pdf(np.asarray(rows.y[:, 0], np.float64))
     expected = -np.mean(np.log(0.99 * density + 0.01 * tail))
     assert float(jitted_loss(net, rows)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_without_a_tail_the_likelihood_itself_stops_training():
+    rows = sine(50, seed=1)
+    result = run(Plan(tail=0.0, batch_size=32), validation=rows, max_epochs=5)
+    assert result.history.validation[result.best_epoch] == pytest.approx(
+        -float(row_log_prob(result.network, rows).mean()), rel=1e-5
+    )
+    with pytest.raises(ValueError, match="tail must lie between 0 and 1"):
+        Plan(tail=-0.1)
 
 
 def test_the_default_objective_brings_its_schedule():

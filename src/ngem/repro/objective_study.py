@@ -291,6 +291,7 @@ def _plan(settings: Settings, method: dict[str, Any]) -> training.Plan:
         objective=make_objective(method),
         batch_size=settings.batch_size,
         power=power if power is None or isinstance(power, str) else tuple(power),
+        tail=0.0,  # test rows are judged without one
     )
 
 

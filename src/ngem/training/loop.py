@@ -326,7 +326,7 @@ def _validate(run: Run, state: State, like: Float[Array, ""]) -> tuple[State, Fl
     if run.validation is None:
         return state, jnp.full_like(like, jnp.nan)
     evaluated = state.params if run.plan.ema is None else state.average
-    held_out = stopping_loss(run.network(evaluated), run.validation)
+    held_out = stopping_loss(run.network(evaluated), run.validation, run.plan.tail)
     is_better = held_out < state.best_loss
     state = state._replace(
         best=_choose(is_better, evaluated, state.best),

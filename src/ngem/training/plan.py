@@ -34,6 +34,9 @@ class Plan:
         ema: Decay of a moving average of the parameters, which validation and prediction use, or
             None. The first steps are averaged over fewer.
         patience: Epochs without improvement on validation data before stopping, or None.
+        tail: Weight of a standard Cauchy density in the likelihood of validation data, so that a
+            single outlier does not decide when to stop. It is made for standardized targets; 0 is
+            the likelihood itself.
         max_skipped: Steps in a row that may be skipped as not finite before the fit fails.
     """
 
@@ -46,12 +49,14 @@ class Plan:
     clip_norm: float | None = None
     ema: float | None = None
     patience: int | None = None
+    tail: float = 0.01
     max_skipped: int = 50
 
     def __post_init__(self) -> None:
         check_choice("learning_rate_schedule", self.learning_rate_schedule, ("constant", "cosine"))
         get_optimizer(self.optimizer)
         check_fraction("warmup", self.warmup)
+        check_fraction("tail", self.tail)
         if isinstance(self.power, str):
             check_choice("power", self.power, ("auto",))
 

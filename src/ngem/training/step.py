@@ -22,9 +22,6 @@ from .data import Batches, Data
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
 
-#: Weight of the tail in the likelihood that decides when to stop.
-_TAIL = 0.01
-
 
 class Run(NamedTuple):
     """What does not change during a fit.
@@ -184,16 +181,18 @@ def mean_nll(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
     return _mean(row_losses(network, NLL(), data), data)
 
 
-def stopping_loss(network: MixtureNetwork, data: Data) -> Float[Array, ""]:
+def stopping_loss(network: MixtureNetwork, data: Data, tail: float) -> Float[Array, ""]:
     """Return the mean negative log-likelihood of held-out rows, with a light tail.
 
-    The density is mixed with one percent of a standard Cauchy density, so that what one row can
-    say is bounded: a single outlier among the held-out rows must not end the training. Targets are
-    taken to be of the order of one, as standardized targets are.
+    The density is mixed with a little of a standard Cauchy density, so that what one row can say is
+    bounded: a single outlier among the held-out rows must not end the training. Targets are taken
+    to be of the order of one, as standardized targets are.
     """
+    if not tail:
+        return mean_nll(network, data)
     losses = row_losses(network, NLL(), data)
-    tail = _log_cauchy(data.y, network.dim)
-    mixed = jnp.logaddexp(math.log1p(-_TAIL) - losses, math.log(_TAIL) + tail)
+    far = _log_cauchy(data.y, network.dim)
+    mixed = jnp.logaddexp(math.log1p(-tail) - losses, math.log(tail) + far)
     return _mean(-mixed, data)
 
 
