@@ -16,6 +16,7 @@ from scipy import special, stats
 from scipy.optimize import brentq
 
 from ngem.mixture import univariate
+from ngem.mixture.curve import Curve
 
 from ..cases import slow_but
 
@@ -154,7 +155,9 @@ def _highest_density(coverage, log_weight, location, scale, logistic=False, ceil
     # One side reaches as far as it must, the other to the end of the grid.
     lower = (location - jnp.where(logistic, 37.0, 9.0).astype(scale.dtype) * scale).min()
     upper = jnp.full_like(lower, jnp.inf)
-    return univariate.highest_density(log_prob, cdf, grid, lower, upper, coverage, location.size)
+    return univariate.highest_density(
+        Curve(log_prob, cdf, lower, upper, grid), coverage, location.size
+    )
 
 
 @ft.cache

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .roots import Elementwise
+from .curve import Curve
 
 #: Integers at a time, and most points of a grid. Beyond, each point stands for several integers.
 _CHUNK, _MOST = 32, 2048
@@ -31,30 +31,29 @@ class _Grid(NamedTuple):
         index = index.reshape(-1, *(1 for _ in self.first.shape))
         return self.first[None] + index * self.step[None]
 
-    def masses(
-        self, log_prob: Elementwise, cdf: Elementwise, x: Float[Array, "point *rows"]
-    ) -> Float[Array, "point *rows"]:
+    def masses(self, curve: Curve, x: Float[Array, "point *rows"]) -> Float[Array, "point *rows"]:
         """Return the probability of what each point stands for."""
         # Differences of a distribution function are exact and slow, so only where need be.
         mass = lax.cond(
             jnp.any(self.step > 1),
-            lambda x: cdf(x + self.step[None] - 1) - cdf(x - 1),
-            lambda x: jnp.exp(log_prob(x)),
+            lambda x: curve.cdf(x + self.step[None] - 1) - curve.cdf(x - 1),
+            lambda x: jnp.exp(curve.log_prob(x)),
             x,
         )
         return jnp.where(x <= self.last[None], jnp.maximum(mass, 0.0), 0.0)
 
 
-def _grid(lower: Float[Array, "*rows"], upper: Float[Array, "*rows"], most: int) -> _Grid:
-    first, last = (lax.stop_gradient(jnp.floor(jnp.maximum(end, 0.0))) for end in (lower, upper))
-    return _Grid(first, last, jnp.maximum(1.0, jnp.ceil((last - first + 1) / most)))
+def _masses(curve: Curve) -> tuple[_Grid, Float[Array, "point *rows"], Float[Array, "point *rows"]]:
+    """Return a grid that holds nearly all probability, its points, and their probabilities."""
+    ends = (curve.lower, curve.upper)
+    first, last = (lax.stop_gradient(jnp.floor(jnp.maximum(end, 0.0))) for end in ends)
+    grid = _Grid(first, last, jnp.maximum(1.0, jnp.ceil((last - first + 1) / _MOST)))
+    x = grid.chunk(jnp.zeros((), first.dtype), _MOST)
+    return grid, x, grid.masses(curve, x)
 
 
 def crps(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     y: Float[Array, "*rows"],
 ) -> Float[Array, "*rows"]:
     """Return the sum over integers n of (P(Y <= n) - 1{n >= y})^2.
@@ -62,14 +61,11 @@ def crps(
     A sum of at most some ten thousand terms; all of what is far in a long tail counts as one.
 
     Args:
-        log_prob: Log probability of each integer.
-        cdf: Distribution function.
-        lower: An integer with negligible probability below it.
-        upper: An integer with negligible probability above it.
+        curve: Probabilities of integers; its ends are integers too.
         y: Where the target is.
     """
-    first = lax.stop_gradient(jnp.maximum(lower, 0.0))
-    last = jnp.minimum(lax.stop_gradient(upper), first + _MOST_TERMS)
+    first = lax.stop_gradient(jnp.maximum(curve.lower, 0.0))
+    last = jnp.minimum(lax.stop_gradient(curve.upper), first + _MOST_TERMS)
     grid = _Grid(first, last, jnp.ones_like(first))
 
     def proceed(state: tuple[Array, Array, Array]) -> Bool[Array, ""]:
@@ -78,42 +74,34 @@ def crps(
     def add(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         number, before, total = state
         x = grid.chunk(number, _CHUNK)
-        mass = jnp.where(x <= last[None], jnp.exp(log_prob(x)), 0.0)
+        mass = jnp.where(x <= last[None], jnp.exp(curve.log_prob(x)), 0.0)
         below = jnp.minimum(before[None] + jnp.cumsum(mass, axis=0), 1.0)
         squares = jnp.where(x >= y[None], 1 - below, below) ** 2
         inside = jnp.where(x <= last[None], squares, 0.0)
         return number + 1, before + jnp.sum(mass, axis=0), total + jnp.sum(inside, axis=0)
 
-    before = cdf((first - 1)[None])[0]
+    before = curve.cdf((first - 1)[None])[0]
     start = (jnp.zeros((), y.dtype), before, jnp.zeros_like(y))
     total = lax.while_loop(proceed, add, start)[2]
     return total + jnp.maximum(first - y, 0.0) + jnp.maximum(y - last - 1, 0.0)
 
 
 def highest(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     coverage: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Float[Array, "interval 2 *rows"]:
     """Return the smallest set of integers with at least a given probability, as runs of them.
 
     Args:
-        log_prob: Log probability of each integer.
-        cdf: Distribution function.
-        lower: An integer with negligible probability below it.
-        upper: An integer with negligible probability above it.
+        curve: Probabilities of integers; its ends are integers too.
         coverage: Probability of the set.
         n_intervals: How many runs to return; the last one reaches to the end of all others.
 
     Returns:
         First and last integer of each run in ascending order, padded with NaN.
     """
-    grid = _grid(lower, upper, _MOST)
-    x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
-    mass = grid.masses(log_prob, cdf, x)
+    grid, x, mass = _masses(curve)
     ordered = jnp.sort(mass, axis=0)[::-1]
     # Rounding must not make a set larger than it need be.
     enough = jnp.cumsum(ordered, axis=0) >= coverage[None] * (1 - 1e-6)
@@ -132,32 +120,23 @@ def highest(
 
 
 def region_mass(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     y: Float[Array, "*rows"],
 ) -> Float[Array, "*rows"]:
     """Return the probability of all integers that are at least as probable as y."""
-    grid = _grid(lower, upper, _MOST)
-    mass = grid.masses(log_prob, cdf, grid.chunk(jnp.zeros((), grid.first.dtype), _MOST))
-    own = jnp.exp(log_prob(y[None])[0]) * grid.step
+    grid, _, mass = _masses(curve)
+    own = jnp.exp(curve.log_prob(y[None])[0]) * grid.step
     # Twice the same probability may differ by rounding.
     counts = mass >= own[None] * (1 - 64 * jnp.finfo(y.dtype).eps.astype(y.dtype))
     return jnp.clip(jnp.sum(jnp.where(counts, mass, 0.0), axis=0), 0.0, 1.0)
 
 
 def modes(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     n_modes: int,
 ) -> Float[Array, "mode *rows"]:
     """Return integers more probable than both neighbors, the most probable first."""
-    grid = _grid(lower, upper, _MOST)
-    x = grid.chunk(jnp.zeros((), grid.first.dtype), _MOST)
-    mass = grid.masses(log_prob, cdf, x)
+    _, x, mass = _masses(curve)
     edge = jnp.full_like(mass[:1], -1.0)
     rises = mass > jnp.concatenate([edge, mass[:-1]])
     falls = mass >= jnp.concatenate([mass[1:], edge])

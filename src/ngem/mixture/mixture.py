@@ -24,7 +24,9 @@ from ..families import (
 )
 from . import atoms, checks, integers, univariate
 from .blocks import over_blocks, padded
+from .curve import Curve
 from .reduction import reduce_row
+from .roots import Elementwise
 from .rows import broadcast_rows, map_components, map_rows, sort_rows, subtract_max
 
 # Where a component can bend the mixture's density, in units of its standard deviation. The points
@@ -384,8 +386,8 @@ class Mixture(eqx.Module):
         repeated: Mixture = broadcast_rows(self, self.batch_shape, rows)
         flat, y = repeated._by_row((repeated, y))
         if self.family.is_discrete:
-            return integers.crps(**flat._range(), y=y[:, 0]).reshape(rows)
-        grid = atoms.with_atoms(self.family.atoms, flat._shape()["grid"])
+            return integers.crps(flat._range(), y[:, 0]).reshape(rows)
+        grid = atoms.with_atoms(self.family.atoms, flat._grid())
         return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit
@@ -434,12 +436,12 @@ class Mixture(eqx.Module):
     @kept()
     def _modes(self, quick: bool) -> _Quick:
         if self.family.is_discrete:
-            return integers.modes(**self._range(), n_modes=self.n_components).T, self._all()
-        asked = {**self._shape(), "n_modes": self.n_components}
+            return integers.modes(self._range(), self.n_components).T, self._all()
+        asked = (self._log_density, self._grid(), self.n_components)
         if quick:
-            x, is_right = univariate.quick_modes(**asked)
+            x, is_right = univariate.quick_modes(*asked)
             return x.T, is_right
-        return univariate.modes(**asked).T, None
+        return univariate.modes(*asked).T, None
 
     def interval(self, coverage: Any, kind: str = "hdr") -> Float[Array, "*batch pieces 2"]:
         """Return the lower and upper ends of a region with the given probability.
@@ -490,25 +492,24 @@ class Mixture(eqx.Module):
     @kept()
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
         if self.family.is_discrete:
-            return integers.region_mass(**self._range(), y=y[:, 0]), self._all()
-        asked = {**self._bumps(), "x": y[:, 0], "n_intervals": self.n_components}
+            return integers.region_mass(self._range(), y[:, 0]), self._all()
+        asked = (self._bumps(), y[:, 0], self.n_components)
         if quick:
-            return univariate.quick_region_mass(**asked)
-        return univariate.region_mass(**asked), None
+            return univariate.quick_region_mass(*asked)
+        return univariate.region_mass(*asked), None
 
     @kept()
     def _highest_density(self, coverage: Float[Array, " batch"], quick: bool) -> _Quick:
         # On a circle, the cut may divide one interval.
         n_intervals = self.n_components + (self.family.circle is not None)
-        asked = {"coverage": coverage, "n_intervals": n_intervals}
+        asked = (coverage, n_intervals)
         if self.family.is_discrete:
-            region = integers.highest(**self._range(), **asked)
+            region = integers.highest(self._range(), *asked)
             return jnp.moveaxis(region, -1, 0), self._all()
-        asked = {**self._bumps(), **asked}
         if quick:
-            region, is_right = univariate.quick_highest_density(**asked)
+            region, is_right = univariate.quick_highest_density(self._bumps(), *asked)
             return jnp.moveaxis(region, -1, 0), is_right
-        return jnp.moveaxis(univariate.highest_density(**asked), -1, 0), None
+        return jnp.moveaxis(univariate.highest_density(self._bumps(), *asked), -1, 0), None
 
     def _turning(
         self, program: Callable[..., Any], *per_row: Array, shared: tuple[Array, ...] = ()
@@ -554,27 +555,22 @@ class Mixture(eqx.Module):
             return program(*arguments, *shared)
         return jnp.asarray(_in_blocks(program, jax.tree.map(np.asarray, arguments), shared, size))
 
-    def _bumps(self) -> dict[str, Any]:
-        """Return densities, their cdf, and bounds that hold nearly all of each row's probability.
+    def _bumps(self) -> Curve:
+        """Return the densities of all rows, between bounds that hold nearly all probability."""
+        low, high = (self._component_quantiles(q) for q in self._tails())
+        ends = (low.min(axis=-1), high.max(axis=-1))
+        return Curve(self._log_density, self._cdf(), *ends, self._grid())
 
-        Of functions and grids, points are the first axis and rows the last.
-        """
+    def _range(self) -> Curve:
+        """Return the probabilities of counts, between integers that hold nearly all of them."""
+        lower, upper = (self._quantile(q) for q in self._tails())
+        return Curve(self._log_density, self._cdf(), lower, upper)
+
+    def _tails(self) -> tuple[Array, Array]:
+        """Return probabilities so near 0 and 1 that what lies beyond hardly counts."""
         dtype = self.logits.dtype
         tail = jnp.maximum(_TAIL, 2 * jnp.finfo(dtype).eps).astype(dtype)
-        ends = [self._component_quantiles(q) for q in (tail, 1 - tail)]
-        return {
-            **self._shape(),
-            "cdf": self._cdf(),
-            "lower": ends[0].min(axis=-1),
-            "upper": ends[1].max(axis=-1),
-        }
-
-    def _range(self) -> dict[str, Any]:
-        """Return the log probabilities of counts, and integers that hold nearly all of them."""
-        tail = jnp.maximum(_TAIL, 2 * jnp.finfo(self.logits.dtype).eps).astype(self.logits.dtype)
-        log_prob = lambda x: self._log_density(x)  # noqa: E731
-        lower, upper = (self._quantile(q) for q in (tail, 1 - tail))
-        return {"log_prob": log_prob, "cdf": self._cdf(), "lower": lower, "upper": upper}
+        return tail, 1 - tail
 
     def _all(self) -> Array:
         """Return that an answer is right for all rows."""
@@ -590,15 +586,19 @@ class Mixture(eqx.Module):
             self.family.bracket, self.components, self.batch_shape, q, event_rank=0
         )
 
-    def _shape(self) -> dict[str, Any]:
-        """Return the log density of all rows and a grid that resolves its bends."""
+    def _grid(self) -> Float[Array, "grid batch"]:
+        """Return ascending points that resolve the bends of each row's density."""
         bends = jnp.array(sorted(_BENDS), self.logits.dtype)
         grid = self._per_component(lambda params: self.family.landmarks(params, bends))
-        # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
-        log_density = lambda x: self._log_density(x)  # noqa: E731
-        return {"log_prob": log_density, "grid": sort_rows(grid.reshape(len(grid), -1)).T}
+        return sort_rows(grid.reshape(len(grid), -1)).T
 
-    def _log_density(self, x: Float[Array, "point batch"]) -> Float[Array, "point batch"]:
+    @property
+    def _log_density(self) -> Elementwise:
+        """The log density of each row at many points: points first, rows last."""
+        # A lambda: JAX hashes functions, and a bound method would hash the mixture's arrays.
+        return lambda x: self._log_density_at(x)
+
+    def _log_density_at(self, x: Float[Array, "point batch"]) -> Float[Array, "point batch"]:
         """Return the log density of each row at many points, one component at a time."""
         parts = jax.tree.map(
             lambda leaf: jnp.moveaxis(leaf, 1, 0), (self.log_weights, self.components)

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from .curve import Curve
 from .roots import Elementwise, find_root, newton_root
 from .turns import (
     Survey,
@@ -159,11 +160,7 @@ def quick_modes(log_prob: Elementwise, grid: Float[Array, "grid *rows"], n_modes
 
 
 def highest_density(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    grid: Float[Array, "grid *rows"],
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     coverage: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Float[Array, "interval 2 *rows"]:
@@ -173,11 +170,7 @@ def highest_density(
     p is monotone, so it crosses t at most once there.
 
     Args:
-        log_prob: Log density, element by element.
-        cdf: Its distribution function.
-        grid: Ascending points, dense where the density can bend.
-        lower: A point with negligible probability to its left; if infinite, the grid's first.
-        upper: A point with negligible probability to its right; if infinite, the grid's last.
+        curve: Each density, with a grid.
         coverage: Probability of the region; outside [0, 1] all is NaN.
         n_intervals: How many to return; no fewer than the density has modes.
 
@@ -185,40 +178,32 @@ def highest_density(
         Lower and upper ends in ascending order, padded with NaN, differentiable once in coverage
         and in whatever the callables close over.
     """
-    seen = survey(log_prob, grid)
+    seen = survey(curve.log_prob, curve.grid)
 
     def region(n_turns: int) -> Float[Array, "interval 2 *rows"]:
-        pieces = _pieces(log_prob, seen, lower, upper, n_turns)
-        threshold, crossings = _edge(log_prob, cdf, pieces, coverage)
-        x = _follow_region(log_prob, cdf, crossings, coverage)
+        pieces = _pieces(curve, seen, n_turns)
+        threshold, crossings = _edge(curve, pieces, coverage)
+        x = _follow_region(curve, crossings, coverage)
         return _resized(_intervals(x, pieces.heights >= threshold[None]), n_intervals)
 
     return _if_possible(with_room_for_turns(seen, n_intervals, region), coverage)
 
 
 def quick_highest_density(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    grid: Float[Array, "grid *rows"],
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     coverage: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Quick:
     """Return `highest_density` without derivatives, for densities that do not turn often."""
-    seen, few = survey(log_prob, grid), few_turns(n_intervals)
-    pieces = _pieces(log_prob, seen, lower, upper, few)
-    threshold, crossings = _edge(log_prob, cdf, pieces, coverage)
+    seen, few = survey(curve.log_prob, curve.grid), few_turns(n_intervals)
+    pieces = _pieces(curve, seen, few)
+    threshold, crossings = _edge(curve, pieces, coverage)
     intervals = _resized(_intervals(crossings.x, pieces.heights >= threshold[None]), n_intervals)
     return _if_possible(intervals, coverage), turns_at_most(seen, few)
 
 
 def region_mass(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    grid: Float[Array, "grid *rows"],
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     x: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Float[Array, "*rows"]:
@@ -228,45 +213,37 @@ def region_mass(
     which the region holds x.
 
     Args:
-        log_prob: Log density, element by element.
-        cdf: Its distribution function.
-        grid: Ascending points, dense where the density can bend.
-        lower: A point with negligible probability to its left; if infinite, the grid's first.
-        upper: A point with negligible probability to its right; if infinite, the grid's last.
+        curve: Each density, with a grid.
         x: The point.
         n_intervals: How many intervals the region may have; no fewer than the density has modes.
 
     Returns:
         A probability, exact up to rounding and to what lies outside lower and upper.
     """
-    seen = survey(log_prob, grid)
-    threshold = log_prob(x[None])[0]
+    seen = survey(curve.log_prob, curve.grid)
+    threshold = curve.log_prob(x[None])[0]
 
     def mass(n_turns: int) -> Float[Array, "*rows"]:
-        pieces = _pieces(log_prob, seen, lower, upper, n_turns)
+        pieces = _pieces(curve, seen, n_turns)
         at = lax.stop_gradient(threshold)
-        crossings = _crossings(detach(log_prob), pieces, at)
-        change, slope = _mass_change(log_prob, cdf, crossings)
-        value = _mass(detach(cdf), crossings.x)
+        crossings = _crossings(detach(curve.log_prob), pieces, at)
+        change, slope = _mass_change(curve, crossings)
+        value = _mass(detach(curve.cdf), crossings.x)
         return value + change + slope * (threshold - at)
 
     return jnp.clip(with_room_for_turns(seen, n_intervals, mass), 0.0, 1.0)
 
 
 def quick_region_mass(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    grid: Float[Array, "grid *rows"],
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
+    curve: Curve,
     x: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Quick:
     """Return `region_mass` without derivatives, for densities that do not turn often."""
-    seen, few = survey(log_prob, grid), few_turns(n_intervals)
-    pieces = _pieces(log_prob, seen, lower, upper, few)
-    crossings = _crossings(log_prob, pieces, log_prob(x[None])[0])
-    return jnp.clip(_mass(cdf, crossings.x), 0.0, 1.0), turns_at_most(seen, few)
+    seen, few = survey(curve.log_prob, curve.grid), few_turns(n_intervals)
+    pieces = _pieces(curve, seen, few)
+    crossings = _crossings(curve.log_prob, pieces, curve.log_prob(x[None])[0])
+    return jnp.clip(_mass(curve.cdf, crossings.x), 0.0, 1.0), turns_at_most(seen, few)
 
 
 def _highest(
@@ -314,20 +291,16 @@ class _Crossings(NamedTuple):
     density: Float[Array, "piece *rows"]
 
 
-def _pieces(
-    log_prob: Elementwise,
-    seen: Survey,
-    lower: Float[Array, "*rows"],
-    upper: Float[Array, "*rows"],
-    n_turns: int,
-) -> _Pieces:
+def _pieces(curve: Curve, seen: Survey, n_turns: int) -> _Pieces:
     """Divide the line at the turns of the density."""
-    lower = lax.stop_gradient(jnp.where(jnp.isinf(lower), seen.x[0], lower))[None]
-    upper = lax.stop_gradient(jnp.where(jnp.isinf(upper), seen.x[-1], upper))[None]
-    turns: Turns = find_turns(log_prob, seen, n_turns)
+    ends = ((curve.lower, seen.x[0]), (curve.upper, seen.x[-1]))
+    lower, upper = (
+        lax.stop_gradient(jnp.where(jnp.isinf(end), known, end))[None] for end, known in ends
+    )
+    turns: Turns = find_turns(curve.log_prob, seen, n_turns)
     inner = jnp.where(turns.found, jnp.clip(turns.x, lower, upper), upper)
     edges = jnp.concatenate([lower, inner, upper])
-    heights = detach(log_prob)(edges)
+    heights = detach(curve.log_prob)(edges)
     # On a flat top rounding can put an antimode above the modes beside it.
     heights = heights.at[1::2].max(jnp.maximum(heights[:-1:2], heights[2::2]))
     end = seen.x.shape[0] - 1
@@ -351,11 +324,12 @@ def _intervals(
 
 
 def _edge(
-    log_prob: Elementwise, cdf: Elementwise, pieces: _Pieces, coverage: Float[Array, "*rows"]
+    curve: Curve, pieces: _Pieces, coverage: Float[Array, "*rows"]
 ) -> tuple[Float[Array, "*rows"], _Crossings]:
     """Return the log density at the edge of a region, and where the pieces meet it."""
-    threshold = _threshold(detach(log_prob), detach(cdf), pieces, lax.stop_gradient(coverage))
-    return threshold, _crossings(detach(log_prob), pieces, threshold)
+    log_prob, cdf = detach(curve.log_prob), detach(curve.cdf)
+    threshold = _threshold(log_prob, cdf, pieces, lax.stop_gradient(coverage))
+    return threshold, _crossings(log_prob, pieces, threshold)
 
 
 def _threshold(
@@ -503,26 +477,23 @@ def _follow_turns(
 
 
 def _follow_region(
-    log_prob: Elementwise,
-    cdf: Elementwise,
-    crossings: _Crossings,
-    coverage: Float[Array, "*rows"],
+    curve: Curve, crossings: _Crossings, coverage: Float[Array, "*rows"]
 ) -> Float[Array, "piece *rows"]:
     """Return crossings that move with the density and the coverage: dx = (dt - d log p) / s(x)."""
     at = _where_crosses(crossings)
-    change, slope = _mass_change(log_prob, cdf, crossings)
+    change, slope = _mass_change(curve, crossings)
     threshold = _ratio(_change(coverage) - change, slope)
-    moved = _ratio(threshold[None] - _change(log_prob(at)), crossings.slope)
+    moved = _ratio(threshold[None] - _change(curve.log_prob(at)), crossings.slope)
     return crossings.x + jnp.where(crossings.crosses, moved, 0.0)
 
 
 def _mass_change(
-    log_prob: Elementwise, cdf: Elementwise, crossings: _Crossings
+    curve: Curve, crossings: _Crossings
 ) -> tuple[Float[Array, "*rows"], Float[Array, "*rows"]]:
     """Return how the probability above a threshold moves with the density and the threshold."""
     at = _where_crosses(crossings)
-    moved = _ratio(-_change(log_prob(at)), crossings.slope)
-    change = _change(cdf(crossings.x)) + jnp.where(
+    moved = _ratio(-_change(curve.log_prob(at)), crossings.slope)
+    change = _change(curve.cdf(crossings.x)) + jnp.where(
         crossings.crosses, crossings.density * moved, 0.0
     )
     return jnp.sum(change[1::2] - change[::2], axis=0), _mass_slope(crossings)
