@@ -156,7 +156,7 @@ def _highest_density(coverage, log_weight, location, scale, logistic=False, ceil
     lower = (location - jnp.where(logistic, 37.0, 9.0).astype(scale.dtype) * scale).min()
     upper = jnp.full_like(lower, jnp.inf)
     return univariate.highest_density(
-        Curve(log_prob, cdf, lower, upper, grid), coverage, location.size
+        Curve(log_prob, cdf, lower, upper), grid, coverage, location.size
     )
 
 

@@ -15,13 +15,11 @@ class Curve(NamedTuple):
     Attributes:
         log_prob: Log density, or log probability of each integer, element by element.
         cdf: Distribution function.
-        lower: A point with negligible probability below it; if infinite, the grid's first.
-        upper: A point with negligible probability above it; if infinite, the grid's last.
-        grid: Ascending points, dense where the density can bend. Integers need none.
+        lower: A point with negligible probability below it.
+        upper: A point with negligible probability above it.
     """
 
     log_prob: Elementwise
     cdf: Elementwise
     lower: Float[Array, "*rows"]
     upper: Float[Array, "*rows"]
-    grid: Float[Array, "grid *rows"] | None = None

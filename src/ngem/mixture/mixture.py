@@ -493,7 +493,7 @@ class Mixture(eqx.Module):
     def _region_mass(self, y: Float[Array, "batch 1"], quick: bool) -> _Quick:
         if self.family.is_discrete:
             return integers.region_mass(self._range(), y[:, 0]), self._all()
-        asked = (self._bumps(), y[:, 0], self.n_components)
+        asked = (self._bumps(), self._grid(), y[:, 0], self.n_components)
         if quick:
             return univariate.quick_region_mass(*asked)
         return univariate.region_mass(*asked), None
@@ -506,10 +506,11 @@ class Mixture(eqx.Module):
         if self.family.is_discrete:
             region = integers.highest(self._range(), *asked)
             return jnp.moveaxis(region, -1, 0), self._all()
+        seen = (self._bumps(), self._grid())
         if quick:
-            region, is_right = univariate.quick_highest_density(self._bumps(), *asked)
+            region, is_right = univariate.quick_highest_density(*seen, *asked)
             return jnp.moveaxis(region, -1, 0), is_right
-        return jnp.moveaxis(univariate.highest_density(self._bumps(), *asked), -1, 0), None
+        return jnp.moveaxis(univariate.highest_density(*seen, *asked), -1, 0), None
 
     def _turning(
         self, program: Callable[..., Any], *per_row: Array, shared: tuple[Array, ...] = ()
@@ -559,7 +560,7 @@ class Mixture(eqx.Module):
         """Return the densities of all rows, between bounds that hold nearly all probability."""
         low, high = (self._component_quantiles(q) for q in self._tails())
         ends = (low.min(axis=-1), high.max(axis=-1))
-        return Curve(self._log_density, self._cdf(), *ends, self._grid())
+        return Curve(self._log_density, self._cdf(), *ends)
 
     def _range(self) -> Curve:
         """Return the probabilities of counts, between integers that hold nearly all of them."""

@@ -161,6 +161,7 @@ def quick_modes(log_prob: Elementwise, grid: Float[Array, "grid *rows"], n_modes
 
 def highest_density(
     curve: Curve,
+    grid: Float[Array, "grid *rows"],
     coverage: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Float[Array, "interval 2 *rows"]:
@@ -170,7 +171,8 @@ def highest_density(
     p is monotone, so it crosses t at most once there.
 
     Args:
-        curve: Each density, with a grid.
+        curve: Each density; an infinite end stands for that of the grid.
+        grid: Ascending points, dense where the density can bend.
         coverage: Probability of the region; outside [0, 1] all is NaN.
         n_intervals: How many to return; no fewer than the density has modes.
 
@@ -178,7 +180,7 @@ def highest_density(
         Lower and upper ends in ascending order, padded with NaN, differentiable once in coverage
         and in whatever the callables close over.
     """
-    seen = survey(curve.log_prob, curve.grid)
+    seen = survey(curve.log_prob, grid)
 
     def region(n_turns: int) -> Float[Array, "interval 2 *rows"]:
         pieces = _pieces(curve, seen, n_turns)
@@ -191,11 +193,12 @@ def highest_density(
 
 def quick_highest_density(
     curve: Curve,
+    grid: Float[Array, "grid *rows"],
     coverage: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Quick:
     """Return `highest_density` without derivatives, for densities that do not turn often."""
-    seen, few = survey(curve.log_prob, curve.grid), few_turns(n_intervals)
+    seen, few = survey(curve.log_prob, grid), few_turns(n_intervals)
     pieces = _pieces(curve, seen, few)
     threshold, crossings = _edge(curve, pieces, coverage)
     intervals = _resized(_intervals(crossings.x, pieces.heights >= threshold[None]), n_intervals)
@@ -204,6 +207,7 @@ def quick_highest_density(
 
 def region_mass(
     curve: Curve,
+    grid: Float[Array, "grid *rows"],
     x: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Float[Array, "*rows"]:
@@ -213,14 +217,15 @@ def region_mass(
     which the region holds x.
 
     Args:
-        curve: Each density, with a grid.
+        curve: Each density; an infinite end stands for that of the grid.
+        grid: Ascending points, dense where the density can bend.
         x: The point.
         n_intervals: How many intervals the region may have; no fewer than the density has modes.
 
     Returns:
         A probability, exact up to rounding and to what lies outside lower and upper.
     """
-    seen = survey(curve.log_prob, curve.grid)
+    seen = survey(curve.log_prob, grid)
     threshold = curve.log_prob(x[None])[0]
 
     def mass(n_turns: int) -> Float[Array, "*rows"]:
@@ -236,11 +241,12 @@ def region_mass(
 
 def quick_region_mass(
     curve: Curve,
+    grid: Float[Array, "grid *rows"],
     x: Float[Array, "*rows"],
     n_intervals: int,
 ) -> Quick:
     """Return `region_mass` without derivatives, for densities that do not turn often."""
-    seen, few = survey(curve.log_prob, curve.grid), few_turns(n_intervals)
+    seen, few = survey(curve.log_prob, grid), few_turns(n_intervals)
     pieces = _pieces(curve, seen, few)
     crossings = _crossings(curve.log_prob, pieces, curve.log_prob(x[None])[0])
     return jnp.clip(_mass(curve.cdf, crossings.x), 0.0, 1.0), turns_at_most(seen, few)
