@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import __version__, _files
@@ -277,17 +276,17 @@ def read_guard(
     """Return the guard, if there is one."""
     if not is_there:
         return None
-    guard = Guard(
-        **{
-            name: jnp.asarray(take(arrays, f"guard.{name}", shape, np.float32))
-            for name, shape in Guard.shapes(n_inputs, dim).items()
-        }
-    )
-    need(np.all(guard.noise > 0) and np.all(guard.widths > 0), "positive variances", guard)
-    need(np.all(guard.low <= guard.high), "ranges of features", guard)
-    need(np.all(guard.unit > 0), "positive units of features", guard)
-    need(np.all(guard.floor < guard.ceiling), "a range of targets", guard)
-    return guard
+    # Checked as numpy arrays: JAX would compile a program for each comparison.
+    found = {
+        name: take(arrays, f"guard.{name}", shape, np.float32)
+        for name, shape in Guard.shapes(n_inputs, dim).items()
+    }
+    variances = np.all(found["noise"] > 0) and np.all(found["widths"] > 0)
+    need(variances, "positive variances", found)
+    need(np.all(found["low"] <= found["high"]), "ranges of features", found)
+    need(np.all(found["unit"] > 0), "positive units of features", found)
+    need(np.all(found["floor"] < found["ceiling"]), "a range of targets", found)
+    return Guard(**jax.device_put(found))
 
 
 def take(

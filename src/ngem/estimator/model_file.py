@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
@@ -258,12 +257,12 @@ def _read_networks(
     need(all(a * b <= most for a, b in itertools.pairwise(widths)), "its own weights", widths)
     # Shapes only: nothing is allocated until every array of the file has been checked.
     like = eqx.filter_eval_shape(
-        parameters.architecture, settings, n_inputs, dim, jax.random.key(0)
+        parameters.architecture, settings, n_inputs, dim, jax.eval_shape(lambda: jax.random.key(0))
     )
     params, static = eqx.partition(like, lambda leaf: hasattr(leaf, "shape"))
     found = [
         take(arrays, name, (members, *leaf.shape), np.float32)
         for name, leaf in leaves("network", like)
     ]
-    filled = jax.tree.unflatten(jax.tree.structure(params), list(map(jnp.asarray, found)))
+    filled = jax.tree.unflatten(jax.tree.structure(params), jax.device_put(found))
     return eqx.combine(filled, static)

@@ -424,7 +424,7 @@ def stack_models(
         Part(model.network, *_relative(model.targets, units), model.inputs.forward(row).shape[1])
         for model in models
     )
-    log_weights = jnp.log(jnp.asarray(weights, jnp.float32))
+    log_weights = jnp.asarray(np.log(np.float32(weights)))
     inputs = StackInputs(tuple(model.inputs for model in models))
     return Model(StackPredictor(parts, log_weights), inputs, units, models[0].resolution)
 
@@ -432,7 +432,7 @@ def stack_models(
 def _relative(own: Scaling, units: Scaling) -> tuple[Any, Any]:
     """Return location and scale of some units in others, in single precision."""
     location = (own.location - units.location) / units.scale
-    return jnp.asarray(location, jnp.float32), jnp.asarray(own.scale / units.scale, jnp.float32)
+    return jnp.asarray(np.float32(location)), jnp.asarray(np.float32(own.scale / units.scale))
 
 
 def _is_kinds(value: Any) -> bool:

@@ -256,7 +256,7 @@ def average(networks: Sequence[MixtureNetwork], guard: Guard | None = None) -> P
     """Return the average of networks of one architecture."""
     arrays, rest = zip(*(eqx.partition(net, eqx.is_array) for net in networks), strict=True)
     # Not by JAX, which would compile a program for each shape.
-    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *arrays)
+    stacked = jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *arrays))
     return Predictor(eqx.combine(stacked, rest[0]), guard)
 
 
