@@ -27,6 +27,7 @@ TABLES = ("concrete", "energy-heating", "housing", "kin8nm", "power-plant", "sto
 VARIANTS: dict[str, dict[str, Any]] = {
     "stack": {},
     "default": {},
+    "with bins": {"n_bins": 16},
     "without bins": {"n_bins": None},
     "300,000 rows": {"n_rows": 300_000},
     "30,000 rows": {"n_rows": 30_000},

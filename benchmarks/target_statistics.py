@@ -45,6 +45,7 @@ VARIANTS: dict[str, tuple[bool, bool]] = {
     "one input for each": (True, False),
     "and the statistic": (True, True),
     "the statistic alone": (False, True),
+    "without the column": (False, False),
 }
 
 _ROWS, _FOLDS = 5000, 5

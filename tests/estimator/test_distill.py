@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ngem import MDNRegressor
-from ngem.estimator.distill import between_neighbors, distill
+from ngem import DensityStack, MDNRegressor, MixtureBoostingRegressor
+from ngem.estimator.distill import between_neighbors, distill, is_stepped
+from ngem.estimator.stack import KindReport
 
 RNG = np.random.default_rng
 
@@ -32,6 +33,25 @@ def test_rows_beyond_what_can_be_searched_are_sampled(monkeypatch):
     monkeypatch.setattr("ngem.estimator.distill._MOST_ROWS", 10)
     rows = between_neighbors(np.arange(1000.0)[:, None], 200, RNG(0))
     assert rows.shape == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"), [((0.6, 0.3, 0.1), False), ((0.4, 0.3, 0.3), True)]
+)
+def test_a_student_has_bins_where_the_teacher_has_steps(weights, expected):
+    kinds = {
+        "network": MDNRegressor(),
+        "network with bins": MDNRegressor(n_bins=8),
+        "trees": MixtureBoostingRegressor(),
+    }
+    stack = DensityStack()
+    stack.estimators_ = kinds
+    stack.kinds_ = [
+        KindReport(name, 1.0, 0.0, weight, "used")
+        for name, weight in zip(kinds, weights, strict=True)
+    ]
+    assert is_stepped(stack) is expected
+    assert [is_stepped(kind) for kind in kinds.values()] == [False, True, True]
 
 
 @pytest.mark.slow

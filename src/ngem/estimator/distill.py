@@ -19,12 +19,14 @@ _MOST_ROWS = 20_000
 
 _NEIGHBORS = 5
 
+#: Bins of each feature, for teachers that have steps.
+_BINS = 16
+
 #: What a network needs to follow the average of many; the rows that it learns from never run out.
 DEFAULTS: dict[str, Any] = {
     "n_components": 15,
     "n_members": 1,
     "hidden_sizes": (256, 256),
-    "n_bins": 16,
     "dropout": 0.0,
     "guard": False,
 }
@@ -49,7 +51,8 @@ def distill(
         X: Features like those it was fitted to; the more rows, the better.
         n_rows: Rows to learn from.
         random_state: Seed of rows, draws and of the network.
-        settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`.
+        settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`. It has bins of
+            each feature (`n_bins=16`) if most of the teacher is trees, or networks with bins.
 
     >>> from ngem import DensityStack
     >>> from ngem.estimator import distill
@@ -62,9 +65,20 @@ def distill(
     draws = teacher.model_.sample(rows, 1, to_key(rng.randint(2**31 - 1)))[:, 0]
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
     seed = int(rng.randint(2**31 - 1))
-    gaps = {"missing": "impute"} if np.isnan(rows).any() else {}
-    student = MDNRegressor(**{**DEFAULTS, **gaps, "random_state": seed, **settings})
+    own: dict[str, Any] = {"missing": "impute"} if np.isnan(rows).any() else {}
+    if settings.get("network") is None and is_stepped(teacher):
+        own["n_bins"] = _BINS
+    student = MDNRegressor(**{**DEFAULTS, **own, "random_state": seed, **settings})
     return student.fit(features, draws[:, 0] if teacher.target_ndim_ == 1 else draws)
+
+
+def is_stepped(teacher: DensityRegressor) -> bool:
+    """Return whether most of a model is trees, or networks with bins, as held-out rows weigh it."""
+    parts: dict[str, Any] = getattr(teacher, "estimators_", {"": teacher})
+    weights = {kind.name: kind.weight for kind in getattr(teacher, "kinds_", [])}
+    # Trees have no such parameter.
+    stepped = [name for name, part in parts.items() if getattr(part, "n_bins", _BINS) is not None]
+    return sum(weights.get(name, 1.0) for name in stepped) >= 0.5
 
 
 def between_neighbors(

@@ -106,7 +106,11 @@ def _network(parameters: dict[str, Any], rows: Problem) -> MDNRegressor:
         MDNRegressor(**{**plain, **choice}).fit(rows.x, rows.y)
         for choice in parameters.get("choices", [{}])
     ]
-    return max(fitted, key=lambda model: np.nanmean(model.oof_log_prob_))
+
+    def held_out(model: MDNRegressor) -> float:
+        return float(np.nanmean(np.asarray(model.oof_log_prob_)))
+
+    return max(fitted, key=held_out)
 
 
 def _portfolio(settings: Settings, rows: Problem, unit: Unit) -> dict[str, dict[str, Any]]:
