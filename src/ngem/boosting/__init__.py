@@ -3,7 +3,7 @@
 from .curvature import CURVATURES, Curvature, Newton, Outputs, newton, row_newton, row_nll
 from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lightgbm
 from .predictor import own_guard, tree_predictor
-from .start import marginal_start
+from .start import marginal_start, to_intervals
 from .trees import DTYPES, Trees, parse_trees
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "parse_trees",
     "row_newton",
     "row_nll",
+    "to_intervals",
     "tree_predictor",
 ]
