@@ -59,7 +59,8 @@ def main() -> None:
         after[command] = run(command, ROOT / "docs/images")
         print(f"{command}\n{quote(after[command])}")
         page = ROOT / "docs/examples" / name
-        page.write_text(page.read_text().replace(quote(before.get(command, ["(output)"])), quote(after[command])))
+        old = quote(before.get(command, ["(output)"]))
+        page.write_text(page.read_text().replace(old, quote(after[command])))
     # The page compares the objectives by their figures and shows one plot.
     (ROOT / "docs/images/two_sinusoids_nll.png").unlink(missing_ok=True)
     RESULT.write_text(json.dumps(after, indent=1) + "\n")
