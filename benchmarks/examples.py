@@ -1,6 +1,8 @@
 """Run the scripts of `examples/` and record what their pages quote.
 
-    python benchmarks/examples.py
+    python benchmarks/examples.py [survival.py ...]
+
+Without names it runs all of them. The page of a new script has a line `    (output)` at first.
 
 Writes what the scripts print to docs/results/examples.json and to the pages of docs/examples, and
 the plots to docs/images. Sentences that repeat a figure are changed by hand: a test in
@@ -18,6 +20,9 @@ RESULT = ROOT / "docs/results/examples.json"
 #: The page that quotes each run.
 RUNS = {
     "energy.py": "energy.md",
+    "medical_expenses.py": "medical_expenses.md",
+    "survival.py": "survival.md",
+    "wind_direction.py": "wind_direction.md",
     "inverse_kinematics.py": "inverse_kinematics.md",
     "two_sinusoids.py --objective ngem": "two_sinusoids.md",
     "two_sinusoids.py --objective nll": "two_sinusoids.md",
@@ -44,14 +49,18 @@ def quote(lines: list[str]) -> str:
 
 
 def main() -> None:
-    """Run all, then replace the lines that pages quote."""
+    """Run scripts, then replace the lines that pages quote."""
     before = json.loads(RESULT.read_text())
-    after = {}
+    after = {command: lines for command, lines in before.items() if command in RUNS}
+    wanted = sys.argv[1:]
     for command, name in RUNS.items():
+        if wanted and command.split()[0] not in wanted:
+            continue
         after[command] = run(command, ROOT / "docs/images")
         print(f"{command}\n{quote(after[command])}")
         page = ROOT / "docs/examples" / name
-        page.write_text(page.read_text().replace(quote(before[command]), quote(after[command])))
+        old = quote(before.get(command, ["(output)"]))
+        page.write_text(page.read_text().replace(old, quote(after[command])))
     # The page compares the objectives by their figures and shows one plot.
     (ROOT / "docs/images/two_sinusoids_nll.png").unlink(missing_ok=True)
     RESULT.write_text(json.dumps(after, indent=1) + "\n")

@@ -24,10 +24,14 @@ _PANELS = {
     "logistic": ((-4, 4), ((0.0, 0.55), (-1.0, 0.28), (1.0, 0.83))),
     "laplace": ((-4, 4), ((0.0, 0.7), (-1.0, 0.35), (1.0, 1.06))),
     "student(3)": ((-4, 4), ((0.0, 0.58), (-1.0, 0.29), (1.0, 0.87))),
+    "student-learned": ((-4, 9), ((0.0, 0.58, 0.0), (-1.0, 0.5, 2.5), (1.0, 0.6, -1.0))),
+    "asymmetric-laplace": ((-4, 10), ((0.0, 1.0, 1.5), (0.0, 2.0, -1.0), (2.0, 1.0, 3.0))),
     "gumbel": ((-4, 6), ((-1.0, 0.8), (-2.0, 0.4), (0.0, 1.2))),
     "gamma": ((0, 6), ((0.0, 1.0), (0.7, 0.4), (1.2, 0.2))),
     "lognormal": ((0, 6), ((0.0, 0.9), (0.6, 0.4), (1.2, 0.2))),
     "weibull": ((0, 6), ((0.3, 1.0), (0.7, 0.4), (1.2, 0.2))),
+    "inverse-gaussian": ((0, 6), ((0.3, 1.5), (0.7, 0.4), (1.2, 0.2))),
+    "beta": ((0, 1), ((0.0, 0.5), (0.0, 1.7), (1.5, 1.0))),
     "logitnormal": ((0, 1), ((0.0, 0.5), (0.0, 2.0), (1.5, 1.0))),
     "poisson": ((0, 12), ((0.0,), (1.0,), (1.8,))),
     "negative-binomial": ((0, 12), ((0.0, 1.0), (1.0, 0.5), (1.8, 0.3))),
@@ -39,6 +43,8 @@ _PANELS = {
 
 #: What the numbers of a panel are, where they are not location and scale.
 _NUMBERS = {
+    "student-learned": "location, scale, shape",
+    "asymmetric-laplace": "location, scale, shape",
     "poisson": "location",
     "binomial(10)": "location",
     "von-mises(360)": "cosine, sine",
@@ -50,8 +56,10 @@ _NUMBERS = {
 def _draw(panel: Any, family: AbstractFamily, ends: tuple, numbers: tuple) -> None:
     """Draw one density, or probabilities as points; atoms as bars of their probability."""
     raw = np.array(numbers, np.float32)
-    if "scale" in family.raw_kinds(1):
-        raw[-1] = np.log(raw[-1])
+    kinds = family.raw_kinds(1)
+    if "scale" in kinds:
+        place = kinds.index("scale")  # a shape follows it
+        raw[place] = np.log(raw[place])
     params = family.constrain(jnp.asarray(raw), 1)
     ask = jax.vmap(lambda y: jnp.exp(family.log_prob(params, y[None])))
     label = ", ".join(f"{number:g}" for number in numbers)
@@ -69,8 +77,8 @@ def _draw(panel: Any, family: AbstractFamily, ends: tuple, numbers: tuple) -> No
 
 def main() -> None:
     """Draw all families."""
-    figure, axes = plt.subplots(5, 3, figsize=(10, 11.5), layout="constrained")
-    for panel, (name, (ends, pairs)) in zip(axes.flat, _PANELS.items(), strict=True):
+    figure, axes = plt.subplots(7, 3, figsize=(10, 15.5), layout="constrained")
+    for panel, (name, (ends, pairs)) in zip(axes.flat, _PANELS.items(), strict=False):
         family = get_family(name)
         for numbers in pairs:
             _draw(panel, family, ends, numbers)
@@ -79,6 +87,8 @@ def main() -> None:
         title = _NUMBERS.get(name, "location, scale")
         panel.legend(title=title, fontsize="x-small", title_fontsize="x-small")
         panel.spines[["left", "right", "top"]].set_visible(False)
+    for panel in axes.flat[len(_PANELS) :]:
+        panel.axis("off")
     figure.savefig(_IMAGE, dpi=110)
 
 

@@ -13,14 +13,19 @@ from scipy import special, stats
 
 from ngem.families import (
     AbstractFamily,
+    AsymmetricLaplace,
+    Beta,
     Binomial,
     DiagonalGaussian,
     FullGaussian,
     Gamma,
     Gumbel,
+    InverseGaussian,
     Laplace,
+    LearnedStudent,
     LogGamma,
     Logistic,
+    LogitBeta,
     LogitNormal,
     LogNormal,
     LowRankGaussian,
@@ -60,6 +65,7 @@ class FamilyCase(NamedTuple):
     from_residuals: Callable | None = None  # (parameters, residuals) -> targets, likewise
     targets: Callable = lambda z: z  # from any numbers to where targets lie
     moments: tuple = ((1.0, -2.0, 0.5), (0.3, 2.0, 1.0))  # a mean and a variance that it can have
+    kink: Callable | None = None  # parameters -> level where the density has one, if not 0.5
     n_draws: int = 200_000  # fewer where drawing is slow
     dim: int = 3
     has_own_metric: bool = False  # whether the laws of its Fisher solve are in a file of its own
@@ -89,7 +95,8 @@ class FamilyCase(NamedTuple):
             z, weights = oracles.product_points(self.standard(), dim)
             return self.from_residuals(params, z), weights
         laws = [self.law(jax.tree.map(lambda leaf, d=d: leaf[d], params)) for d in range(dim)]
-        return oracles.law_points(laws)
+        kinks = None if self.kink is None else self.kink(params)
+        return oracles.law_points(laws, kinks=kinks)
 
     def raw_fisher(self, raw, dim: int) -> np.ndarray:
         """Return E[score score^T] in raw outputs: autodiff, averaged by quadrature."""
@@ -104,6 +111,21 @@ class FamilyCase(NamedTuple):
     def jacobian(self, raw, dim: int) -> np.ndarray:
         """Return the derivative of all parameters, as one vector, in the raw outputs."""
         return np.asarray(_jacobian(self.family, dim, raw))
+
+
+class LogGridCase(FamilyCase):
+    """A family of positive targets whose quantiles scipy does not know far out."""
+
+    def quadrature(self, params, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights by the trapezoidal rule in the logarithm."""
+        params = jax.tree.map(np.asarray, params)
+        laws = [self.law(jax.tree.map(lambda leaf, d=d: leaf[d], params)) for d in range(dim)]
+        step = 16 / 200
+        axes = [np.exp(location + np.arange(-8, 8, step)) for location in params.mean]
+        masses = [step * y * law.pdf(y) for y, law in zip(axes, laws, strict=True)]
+        both = [np.meshgrid(*parts, indexing="ij") for parts in (axes, masses)]
+        points, weights = (np.stack([axis.ravel() for axis in part], axis=1) for part in both)
+        return points, np.prod(weights, axis=1)
 
 
 def _location_scale(family: AbstractFamily, standard: Any) -> FamilyCase:
@@ -123,6 +145,18 @@ def _cholesky(family: AbstractFamily) -> FamilyCase:
 def low_rank_covariance(params) -> np.ndarray:
     """Return diag(scale^2) + W W^T."""
     return np.diag(params.scale**2) + params.factors @ params.factors.T
+
+
+def _beta_shapes(params) -> tuple:
+    return (1 + np.exp(params.mean)) / params.scale**2, (1 + np.exp(-params.mean)) / params.scale**2
+
+
+def _asymmetric_laplace(params) -> Any:
+    above, below = special.expit(params.shape), special.expit(-params.shape)
+    # scipy's kappa^2 is the ratio of both exponentials.
+    return stats.laplace_asymmetric(
+        np.sqrt(below / above), params.mean, params.scale * np.sqrt(above * below)
+    )
 
 
 EULER = np.euler_gamma
@@ -147,6 +181,12 @@ FAMILIES = {
     "student": _location_scale(Student(df=5.0), partial(stats.t, 5)),
     "gumbel": FamilyCase(
         Gumbel(), lambda p: stats.gumbel_r(p.mean + (1 - EULER) * p.scale, p.scale)
+    ),
+    "student-learned": FamilyCase(
+        LearnedStudent(), lambda p: stats.t(2 + np.exp(p.shape), p.mean, p.scale)
+    ),
+    "asymmetric-laplace": FamilyCase(
+        AsymmetricLaplace(), _asymmetric_laplace, kink=lambda p: special.expit(-p.shape)
     ),
     "log-gamma": FamilyCase(
         LogGamma(),
@@ -177,6 +217,25 @@ FAMILIES = {
         lambda p: oracles.LogitNormal(p.mean, p.scale),
         targets=special.expit,
         moments=SHARE_MOMENTS,
+    ),
+    "inverse-gaussian": LogGridCase(
+        InverseGaussian(),
+        lambda p: stats.invgauss(p.scale**2, scale=np.exp(p.mean) / p.scale**2),
+        targets=np.exp,
+        moments=POSITIVE_MOMENTS,
+    ),
+    "logit-beta": FamilyCase(
+        LogitBeta(),
+        lambda p: oracles.LogitBeta(*_beta_shapes(p)),
+        n_draws=10_000,
+    ),
+    "beta": FamilyCase(
+        Beta(),
+        lambda p: stats.beta(*_beta_shapes(p)),
+        targets=special.expit,
+        moments=SHARE_MOMENTS,
+        n_draws=10_000,
+        has_own_metric=True,  # that of "logit-beta": near 1 a double cannot tell shares apart
     ),
 }
 

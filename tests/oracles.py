@@ -71,19 +71,23 @@ def product_points(distribution, dim: int, count: int = 40):
     return grid, np.prod(list(itertools.product(mass, repeat=dim)), axis=1)
 
 
-def law_points(laws, step: float = 0.15):
+def law_points(laws, step: float = 0.15, kinks=None):
     """Return nodes and weights for expectations of independent coordinates of scipy distributions.
 
-    The tanh-sinh rule over levels of quantiles, on either side of the median: densities may have a
-    kink there, and tails that no polynomial follows.
+    The tanh-sinh rule over levels of quantiles, on either side of the median or of other levels:
+    densities may have a kink there, and tails that no polynomial follows.
     """
+    kinks = [0.5] * len(laws) if kinks is None else kinks
     t = np.arange(-4.0, 4.0 + step / 2, step)
     level = special.expit(np.pi * np.sinh(t))
     weight = step * np.pi * np.cosh(t) * level * special.expit(-np.pi * np.sinh(t))
     keep = 0.5 * level > 1e-280
-    level, weight = 0.5 * level[keep], 0.5 * weight[keep]
-    points = [np.concatenate([law.ppf(level), law.isf(level)]) for law in laws]
-    weights = [np.concatenate([weight, weight])] * len(laws)
+    level, weight = level[keep], weight[keep]
+    points = [
+        np.concatenate([law.ppf(at * level), law.isf((1 - at) * level)])
+        for law, at in zip(laws, kinks, strict=True)
+    ]
+    weights = [np.concatenate([at * weight, (1 - at) * weight]) for at in kinks]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*points, indexing="ij")], axis=1)
     return grid, np.prod([axis.ravel() for axis in np.meshgrid(*weights, indexing="ij")], axis=0)
 
@@ -108,6 +112,29 @@ class LogitNormal:
 
     def isf(self, q):
         return special.expit(self.logits.isf(q))
+
+
+class LogitBeta:
+    """The distribution of logit(Y) for a beta variable Y, from its definition."""
+
+    def __init__(self, a, b):
+        self.shares, self.others = stats.beta(a, b), stats.beta(b, a)
+
+    def logpdf(self, z):
+        y = special.expit(z)
+        return self.shares.logpdf(y) + special.log_expit(z) + special.log_expit(-z)
+
+    def pdf(self, z):
+        return np.exp(self.logpdf(z))
+
+    def cdf(self, z):
+        return self.shares.cdf(special.expit(z))
+
+    def ppf(self, q):
+        return special.logit(self.shares.ppf(q))
+
+    def isf(self, q):
+        return -special.logit(self.others.ppf(q))
 
 
 class WithAtoms:

@@ -305,3 +305,33 @@ def test_an_example_without_its_data_says_so(run_script, monkeypatch):
     monkeypatch.setattr("ngem.datasets.load_uci", missing)
     with pytest.raises(SystemExit, match="ngem data fetch energy"):
         run_script("energy.py", *FEW_EPOCHS)
+
+
+SMALL = ("--out", "new", "--epochs", 25)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_dir")
+@pytest.mark.parametrize(
+    ("name", "file", "rows"),
+    [
+        ("medical_expenses", "medexp.csv", 500),
+        ("survival", "rotterdam.csv", 700),
+        ("wind_direction", "weather.csv", 700),
+    ],
+)
+def test_examples_of_families(name, file, rows, data_dir, run_script):
+    if not (data_dir / "more" / file).exists():
+        pytest.skip(f"{file} is missing: it must be in the directory more of NGEM_DATA_DIR")
+    pytest.importorskip("polars")
+    printed = run_script(f"{name}.py", *SMALL, "--rows", rows)
+    assert Path(f"new/{name}.png").stat().st_size > 10_000
+    if name == "medical_expenses":
+        family, gaussian = numbers(printed, r"below zero: (\d+)%")
+        assert family == 0 < gaussian
+    elif name == "survival":
+        ours, naive, truth = numbers(printed, r": (\d+)%")
+        assert abs(ours - truth) < abs(naive - truth)
+    else:
+        family, gaussian = numbers(printed, r"log density (-\d+\.\d+)")
+        assert family > gaussian

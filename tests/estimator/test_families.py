@@ -25,6 +25,10 @@ TARGETS = {
     "lognormal": (stats.lognorm(0.5), 0.0, np.inf),
     "weibull": (stats.weibull_min(1.5), 0.0, np.inf),
     "logitnormal(0, 100)": (stats.beta(3, 2, scale=100), 0.0, 100.0),
+    "beta(0, 100)": (stats.beta(3, 2, scale=100), 0.0, 100.0),
+    "inverse-gaussian": (stats.invgauss(1.0), 0.0, np.inf),
+    "asymmetric-laplace": (stats.laplace_asymmetric(0.5), -np.inf, np.inf),
+    "student-learned": (stats.t(4), -np.inf, np.inf),
     "student(4)": (stats.t(4), -np.inf, np.inf),
     "gumbel": (stats.gumbel_r, -np.inf, np.inf),
 }

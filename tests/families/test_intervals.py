@@ -1,6 +1,7 @@
 """Probabilities of intervals: against scipy, far in the tails and for short intervals."""
 
 import functools as ft
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,9 @@ INDEPENDENT = [
     for name, case in FAMILIES.items()
     if case.standard and case.family.has_boxes and name != "spherical"
 ]
+
+#: Families whose shape is learned, or whose tails differ.
+SKEWED = ["logit-beta", "beta", "inverse-gaussian", "asymmetric-laplace"]
 
 #: Lower and upper ends in units of the scale.
 ENDS = [
@@ -82,6 +86,28 @@ def test_gradients_of_finite_intervals_are_those_of_differences(name):
     for place, moved in enumerate(step * np.eye(2)):
         up, down = (ask(jnp.asarray(at + sign * moved), lower, upper)[0] for sign in (1, -1))
         np.testing.assert_allclose(grads[:, place], (up - down) / (2 * step), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", slow_but(SKEWED, "logit-beta"))
+def test_skewed_families_have_the_masses_of_scipy_and_their_derivatives(name):
+    case = FAMILIES[name]
+    raw = np.linspace(0.3, -0.4, case.family.num_raw(1))
+    points = case.targets(np.array([-9.0, -3.0, -0.5, 0.4, 2.0, 4.0]))
+    ends = np.array([*itertools.pairwise(points), (points[1], points[4])])
+
+    def log_mass(raw, lower, upper):
+        return case.family.log_mass(case.family.constrain(raw, 1), lower[None], upper[None])
+
+    def true(raw):
+        law = case.scipy_1d(jax.tree.map(np.asarray, case.family.constrain(jnp.asarray(raw), 1)))
+        return np.log(law.cdf(ends[:, 1]) - law.cdf(ends[:, 0]))
+
+    ask = jax.jit(jax.vmap(jax.value_and_grad(log_mass), in_axes=(None, 0, 0)))
+    found, grads = ask(jnp.asarray(raw), *jnp.asarray(ends.T))
+    np.testing.assert_allclose(found, true(raw), rtol=1e-7)
+    for place, move in enumerate(1e-5 * np.eye(len(raw))):
+        slope = (true(raw + move) - true(raw - move)) / 2e-5
+        np.testing.assert_allclose(grads[:, place], slope, rtol=2e-5, atol=2e-5)
 
 
 def test_coordinates_multiply_and_components_add():

@@ -20,11 +20,16 @@ KEY = jax.random.key(7)
 ELEMENTWISE = [
     name for name, case in FAMILIES.items() if case.family.takes_rows and case.is_on_line
 ]
+CROSSED = ["logit-beta", "inverse-gaussian", "student-learned", "asymmetric-laplace"]
 WITH_CRPS = [name for name, case in FAMILIES.items() if case.family.has_crps]
 
 #: These differ from full and diagonal ones in what is shared, which files of their own test.
 SHARING = ("tied", "spherical")
-CASES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SHARING)) for name in FAMILIES]
+
+#: These have the laws of a base that has all of them itself.
+LINKED = ("beta",)
+SLOW = (*SHARING, *LINKED)
+CASES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FAMILIES]
 
 #: For families whose targets may be any numbers; others are bounded and widened as these are.
 ON_LINE = pytest.mark.parametrize(
@@ -56,7 +61,7 @@ def test_density_equals_scipys(case):
         params = random_params(case.family, case.dim, key)
         y = case.targets(np.asarray(jax.random.normal(key, (case.dim,))) * 3)
         expected = case.scipy_logpdf(as_numpy(params), y)
-        assert log_prob(params, jnp.asarray(y)) == pytest.approx(expected, rel=1e-11)
+        assert log_prob(params, jnp.asarray(y)) == pytest.approx(expected, rel=1e-11, abs=1e-11)
 
 
 def test_density_integrates_to_one(case):
@@ -153,6 +158,25 @@ def test_fisher_solve_is_a_matrix_power(name, power):
     for strength in (power, jnp.asarray(power)):
         solved = case.family.fisher_solve(params, grad, strength)
         np.testing.assert_allclose(vector(solved), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("coordinates", ["log_scale", "variance"])
+@pytest.mark.parametrize("name", slow_but(CROSSED, "logit-beta"))
+def test_a_cross_term_is_part_of_other_coordinates(name, coordinates):
+    """F^-power in these coordinates, F by autodiff and quadrature."""
+    case = FAMILIES[name]
+    raw = random_raw(case.family, 1, KEY)
+    params = case.family.constrain(raw, 1)
+    grad = random_params(case.family, 1, jax.random.fold_in(KEY, 1))
+    inverse = np.linalg.inv(case.jacobian(raw, 1))
+    scale = float(params.scale[0])
+    unit = scale if coordinates == "log_scale" or scale > 1 else 1 / scale
+    change = np.ones(len(raw))
+    change[1] = unit
+    fisher = change[:, None] * (inverse.T @ case.raw_fisher(raw, 1) @ inverse) * change
+    expected = linalg.fractional_matrix_power(fisher, -0.5) @ (change * vector(grad)) / change
+    solved = case.family.fisher_solve(params, grad, 0.5, coordinates)
+    np.testing.assert_allclose(vector(solved), expected, rtol=1e-6)
 
 
 def test_power_zero_changes_not_one_bit(case):

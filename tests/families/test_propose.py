@@ -17,10 +17,14 @@ SHARES = RNG.beta(1.0, 4.0, 200)
         (10 * RNG.poisson(2.0, 200), "visits", None),  # no steps of one
         (RNG.integers(18, 90, 200), "age", ("gaussian",)),
         (np.r_[np.zeros(40), AMOUNTS], "cost", ("lognormal + 0", "gamma + 0")),
-        (np.r_[np.zeros(40), SHARES], "share", ("logitnormal + 0",)),
-        (np.r_[np.zeros(40), SHARES, np.ones(20)], "share", ("logitnormal + 0 + 1",)),
+        (np.r_[np.zeros(40), SHARES], "share", ("logitnormal + 0", "beta + 0")),
+        (
+            np.r_[np.zeros(40), SHARES, np.ones(20)],
+            "share",
+            ("logitnormal + 0 + 1", "beta + 0 + 1"),
+        ),
         (AMOUNTS, "cost", ("lognormal", "gamma", "gaussian")),
-        (SHARES, "share", ("logitnormal", "gaussian")),
+        (SHARES, "share", ("logitnormal", "beta", "gaussian")),
         (RNG.uniform(0, 360, 200), "wind_dir", ("von-mises(360)",)),
         (RNG.uniform(0, 360, 200), "directory size", ("lognormal", "gamma", "gaussian")),
         (RNG.standard_t(2.2, 2000), "y", ("student(4)", "gaussian")),

@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special
 
-from ngem.families import LocationScale
 from ngem.mixture import Mixture
 
-from ..cases import FAMILIES, slow_but
+from ..cases import FAMILIES, random_params, slow_but
 
 LOGITS = np.array([0.4, -0.3])
-PARAMS = LocationScale(np.array([[0.2], [1.1]]), np.array([[0.5], [0.3]]))
+PARAMS = {"mean": np.array([[0.2], [1.1]]), "scale": np.array([[0.5], [0.3]])}
+
+
+def two_components(case):
+    """Return parameters with these locations and scales; shapes, if there are some, differ."""
+    drawn = random_params(case.family, 1, jax.random.key(0), (2,))
+    return jax.tree.map(np.asarray, drawn)._replace(**PARAMS)
 
 
 class Oracle:
@@ -20,7 +25,8 @@ class Oracle:
 
     def __init__(self, case):
         self.weights = special.softmax(LOGITS)
-        self.laws = [case.scipy_1d(jax.tree.map(lambda leaf, k=k: leaf[k], PARAMS)) for k in (0, 1)]
+        params = two_components(case)
+        self.laws = [case.scipy_1d(jax.tree.map(lambda leaf, k=k: leaf[k], params)) for k in (0, 1)]
 
     def cdf(self, x):
         return sum(w * law.cdf(x) for w, law in zip(self.weights, self.laws, strict=True))
@@ -44,7 +50,7 @@ ONE_DIMENSIONAL = [name for name in FAMILIES if name not in (*GAUSSIAN, "laplace
 
 
 def make_mixture(name):
-    components = jax.tree.map(jnp.asarray, PARAMS)
+    components = jax.tree.map(jnp.asarray, two_components(FAMILIES[name]))
     return Mixture(jnp.asarray(LOGITS), components, FAMILIES[name].family)
 
 

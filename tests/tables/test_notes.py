@@ -19,17 +19,18 @@ POSITIVE = RNG.exponential(size=200)
         (np.arange(200) % 2, ["has 2 whole numbers only (0, 1)"]),
         (
             np.where(np.arange(200) % 4, POSITIVE, 0.0),
-            ["is 0, its smallest value, in 25% of the rows; a density can only put a narrow "
-             "peak there"],
+            ["is 0, its smallest value, in 25% of the rows; a density without an atom "
+             "can only put a narrow peak there"],
         ),
         (
             np.minimum(POSITIVE, 1.0),
-            [f"is 1, its largest value, in {np.mean(POSITIVE >= 1):.0%} of the rows; a density can "
-             "only put a narrow peak there"],
+            [f"is 1, its largest value, in {np.mean(POSITIVE >= 1):.0%} of the rows; a density "
+             "without an atom can only put a narrow peak there"],
         ),
         (
             np.where(np.arange(200) % 4, POSITIVE - 1, 0.0),
-            ["is 0, in 25% of the rows; a density can only put a narrow peak there"],
+            ["is 0, in 25% of the rows; a density without an atom can only put a "
+             "narrow peak there"],
         ),
         (
             np.linspace(0.01, 0.99, 200),

@@ -4,7 +4,7 @@ from .curvature import CURVATURES, Curvature, Newton, Outputs, newton, row_newto
 from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lightgbm
 from .evaluate import Evaluator, suits
 from .predictor import own_guard, tree_predictor
-from .start import marginal_start
+from .start import marginal_start, to_intervals
 from .trees import DTYPES, Trees, parse_trees
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "row_newton",
     "row_nll",
     "suits",
+    "to_intervals",
     "tree_predictor",
 ]

@@ -7,10 +7,13 @@ from jaxtyping import Array, Float
 
 from ..mixture import Mixture
 from ..nn import cluster_mixture
-from .curvature import Outputs
+from .curvature import Curvature, Outputs, newton
 
 #: Rows to fit to at most, and steps of EM.
 _MAX_ROWS, _STEPS = 20_000, 100
+
+#: How far a raw output moves in a step toward the likelihood of intervals, at most; the last step.
+_LARGEST_MOVE, _SMALLEST_MOVE = 0.5, 1e-3
 
 #: Smallest standard deviation of a component, in those of the targets.
 _LEAST_STD = 0.02
@@ -52,3 +55,36 @@ def _climb(mixture: Mixture, y: Float[Array, "batch dim"]) -> Mixture:
         return Mixture(jnp.log(counts / jnp.sum(counts)), components, mixture.family)
 
     return jax.lax.fori_loop(0, _STEPS, step, mixture)
+
+
+def to_intervals(
+    outputs: Outputs,
+    curvature: Curvature,
+    start: Float[np.ndarray, " raw"],
+    ends: Float[np.ndarray, "twice batch"],
+    weights: Float[np.ndarray, " batch"],
+) -> Float[np.ndarray, " raw"]:
+    """Return a start that suits what intervals say of censored targets, whatever the features are.
+
+    A step is that of a leaf with all rows. Moments of values in intervals are far from the truth
+    where many targets are censored, and trees would first have to make up for it.
+
+    Args:
+        outputs: What raw outputs stand for.
+        curvature: How steps are scaled.
+        start: Raw outputs that suit the moments.
+        ends: Ends of the intervals, rows last.
+        weights: How much each row counts.
+    """
+    raw = np.asarray(start, np.float32)
+    for _ in range(_STEPS):
+        # One row's outputs for all: the program is the one that the rounds of trees need anyway.
+        rows = np.broadcast_to(raw[:, None], (len(raw), ends.shape[1]))
+        now = newton(outputs, curvature, *map(jnp.asarray, (rows, ends, weights)))
+        grad, total = (np.sum(np.asarray(part), axis=1) for part in (now.grad, now.curvature))
+        # The weight of a single component has neither a gradient nor a curvature.
+        move = np.divide(grad, total, out=np.zeros_like(grad), where=total > 0)
+        if np.max(np.abs(move)) < _SMALLEST_MOVE:
+            break
+        raw = raw - np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
+    return raw.astype(np.float64)

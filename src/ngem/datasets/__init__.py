@@ -19,6 +19,7 @@ from .generated import (
     two_sinusoids,
 )
 from .mnist import load_mnist
+from .more import table_path
 from .splits import RandomSplit, random_split
 from .uci import Split, Table, is_here, load_uci, uci_splits
 
@@ -44,6 +45,7 @@ __all__ = [
     "random_split",
     "signed_sine",
     "switching_maps",
+    "table_path",
     "two_gaussians",
     "two_link_arm",
     "two_sinusoids",

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _files
-from ..boosting import Boosted, Forest, Rows, boost, marginal_start
+from ..boosting import Boosted, Forest, Rows, boost, marginal_start, to_intervals
 from ..distributed import active_work
 from ..families import AbstractFamily
 from ..training import Progress, run_shared
@@ -222,6 +222,8 @@ def _train(
     if stop_by is watched and watched is not None:
         stop_by = watched.take(np.arange(watched.y.shape[1]))  # a copy: members start differently
     start = marginal_start(plan.outputs, y, train.weights, np.random.default_rng(seed))
+    if job.table.ends is not None:
+        start = to_intervals(plan.outputs, plan.curvature, start, train.y, train.weights)
 
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:
         seconds = time.perf_counter() - started

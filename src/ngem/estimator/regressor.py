@@ -35,9 +35,10 @@ class MDNRegressor(MemberRegressor):
         hidden_sizes (sequence of int): Widths of the hidden layers.
         activation (str): "gelu", "relu", "silu" or "tanh".
         family (str): Distribution of the components, with options in parentheses: "gaussian";
-            "logistic", "laplace" or "student(4)" with heavier tails; "gumbel", which is skewed;
-            "lognormal", "gamma" or "weibull" of positive targets; "logitnormal(0, 100)" of
-            targets between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
+            "logistic", "laplace", "student(4)" or "student-learned" with heavier tails; "gumbel" or
+            "asymmetric-laplace", which are skewed; "lognormal", "gamma", "inverse-gaussian" or
+            "weibull" of positive targets; "logitnormal(0, 100)" or "beta(0, 100)" of targets
+            between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
             of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
             of its own. "auto" lets held-out rows choose from what suits the targets.
         covariance (str or None): "diag"; for Gaussian components also "full", for targets that are

@@ -6,7 +6,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import check_choice
+from .asymmetric_laplace import AsymmetricLaplace
 from .base import AbstractFamily, multiply_leading
+from .beta import Beta, LogitBeta
 from .binomial import Binomial
 from .conditions import Condition, gather_conditions
 from .counts import AbstractCount, Location
@@ -16,6 +18,7 @@ from .gamma import Gamma, LogGamma
 from .gumbel import Gumbel
 from .independent import LocationScale
 from .inflated import AtomAndRest, Inflated
+from .inverse_gaussian import InverseGaussian, LogInverseGaussian
 from .laplace import Laplace
 from .location_scale import AbstractLocationScale
 from .logistic import Logistic
@@ -27,9 +30,10 @@ from .negative_binomial import NegativeBinomial
 from .poisson import Poisson
 from .powers import power_of
 from .propose import Candidates, Proposal, propose_families, propose_family
+from .shaped import LocationScaleShape
 from .special import invert_steps
 from .spherical import SphericalGaussian
-from .student import Student
+from .student import LearnedStudent, Student
 from .tied import TiedGaussian
 from .von_mises import Direction, VonMises
 from .weibull import Weibull
@@ -43,11 +47,15 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "logistic": Logistic,
     "laplace": Laplace,
     "student": Student,
+    "student-learned": LearnedStudent,
     "gumbel": Gumbel,
+    "asymmetric-laplace": AsymmetricLaplace,
     "lognormal": LogNormal,
     "gamma": Gamma,
     "weibull": Weibull,
+    "inverse-gaussian": InverseGaussian,
     "logitnormal": LogitNormal,
+    "beta": Beta,
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,
     "binomial": Binomial,
@@ -144,7 +152,9 @@ __all__ = [
     "AbstractCount",
     "AbstractFamily",
     "AbstractLocationScale",
+    "AsymmetricLaplace",
     "AtomAndRest",
+    "Beta",
     "Binomial",
     "Candidates",
     "Condition",
@@ -154,12 +164,17 @@ __all__ = [
     "Gamma",
     "Gumbel",
     "Inflated",
+    "InverseGaussian",
     "Laplace",
+    "LearnedStudent",
     "Location",
     "LocationScale",
+    "LocationScaleShape",
     "LogGamma",
+    "LogInverseGaussian",
     "LogNormal",
     "Logistic",
+    "LogitBeta",
     "LogitNormal",
     "LowRankGaussian",
     "MeanCholesky",

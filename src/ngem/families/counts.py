@@ -62,6 +62,10 @@ class AbstractCount(AbstractFamily):
     def takes_rows(self) -> bool:
         return True
 
+    @property
+    def has_boxes(self) -> bool:
+        return True
+
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         possible = (y >= 0) & (y <= self.most) & (y == np.floor(y))
         if not possible.all():

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._types import Power
+from .._types import Params, Power
 from .base import AbstractFamily
-from .powers import power_of
+from .powers import power_of, power_of_pair
 
 #: Width of a short interval, in units of the scale; shorter still far from the mean.
 _SHORT = 1e-2
@@ -25,23 +25,20 @@ class LocationScale(NamedTuple):
 
 @dataclass(frozen=True)
 class AbstractTwoParameters(AbstractFamily):
-    """Independent coordinates with a location and a scale, whose Fisher information is diagonal.
+    """Independent coordinates with a location and a scale.
 
     F(location) = a / scale^2 and F(scale) = b / scale^2. The numbers (a, b) are `information`,
-    which may depend on the parameters.
+    which may depend on the parameters. Most families have no cross term.
     """
 
     @abc.abstractmethod
     def information(self, params: LocationScale) -> tuple[Any, Any]:
         """Return the Fisher information of location and scale, both times scale^2."""
 
-    @property
-    def takes_rows(self) -> bool:
-        return True
-
-    @property
-    def has_boxes(self) -> bool:
-        return True
+    def cross_information(self, params: LocationScale) -> Array | None:
+        """Return the Fisher information between the two, times scale^2; None if there is none."""
+        del params
+        return None
 
     def num_raw(self, dim: int) -> int:
         return 2 * dim
@@ -61,12 +58,14 @@ class AbstractTwoParameters(AbstractFamily):
 
         In log(scale) the information is b, in scale^2 / 2 it is b / scale^4.
         """
+        cross = self.cross_information(params)
+        if cross is not None:
+            first, second = self.information(params)
+            entries = first / params.scale**2, cross / params.scale**2, second / params.scale**2
+            return LocationScale(*solve_pair(entries, params.scale, grad, power, coordinates))
         metric = power_of(params.scale, 2 * power)
         for_mean, for_scale = (_inverse_power(info, power) for info in self.information(params))
-        if coordinates == "scale":
-            for_scale = metric * for_scale
-        elif coordinates == "variance":
-            for_scale = jnp.minimum(metric, 1) ** 2 * for_scale
+        for_scale = in_coordinates(metric, for_scale, coordinates)
         return LocationScale(grad.mean * (metric * for_mean), grad.scale * for_scale)
 
     def fisher_solve_each(
@@ -80,59 +79,65 @@ class AbstractTwoParameters(AbstractFamily):
         slope = self.positive_slope(params.scale) / params.scale
         return jnp.concatenate([for_mean / params.scale**2, for_scale * slope**2])
 
-    def covariance(self, params: LocationScale) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
-    def marginal(self, params: LocationScale, dims: tuple[int, ...]) -> LocationScale:
-        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
-
     def scales(self, params: LocationScale) -> Float[Array, " dim"]:
         return params.scale
 
-    def widen(self, params: LocationScale, smallest: Float[Array, " dim"]) -> LocationScale:
-        return LocationScale(params.mean, jnp.maximum(params.scale, smallest))
-
 
 @dataclass(frozen=True)
-class AbstractIndependent(AbstractTwoParameters):
-    """A density with independent coordinates.
+class AbstractCoordinates(AbstractFamily):
+    """A density with independent coordinates, each of which has a location and a scale.
 
     Functions of one coordinate begin with `each_`. They work element by element, on arrays with any
-    axes.
+    axes. Parameters have the fields `mean` and `scale`, and may have more.
     """
 
+    @property
+    def takes_rows(self) -> bool:
+        return True
+
+    @property
+    def has_boxes(self) -> bool:
+        return True
+
+    def covariance(self, params: Params) -> Float[Array, "dim dim"]:
+        return jnp.diag(self.variance(params))
+
+    def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
+        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
+
+    def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
+        return params._replace(scale=jnp.maximum(params.scale, smallest))
+
     @abc.abstractmethod
-    def each_log_prob(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
+    def each_log_prob(self, params: Params, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the log density of each coordinate."""
 
     @abc.abstractmethod
-    def each_cdf(self, params: LocationScale, y: Float[Array, "..."]) -> Float[Array, "..."]:
+    def each_cdf(self, params: Params, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the distribution function of each coordinate."""
 
     @abc.abstractmethod
     def each_log_tail(
-        self, params: LocationScale, y: Float[Array, "..."], is_above: Bool[Array, "..."]
+        self, params: Params, y: Float[Array, "..."], is_above: Bool[Array, "..."]
     ) -> Float[Array, "..."]:
         """Return the log probability above y where `is_above`, and below y elsewhere."""
 
     @abc.abstractmethod
-    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
+    def each_quantile(self, params: Params, q: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the inverse of `each_cdf`."""
 
-    def log_prob(
-        self, params: LocationScale, y: Float[Array, "dim *rows"]
-    ) -> Float[Array, "*rows"]:
+    def log_prob(self, params: Params, y: Float[Array, "dim *rows"]) -> Float[Array, "*rows"]:
         return jnp.sum(self.each_log_prob(params, y), axis=0)
 
-    def cdf(self, params: LocationScale, y: Float[Array, " 1"]) -> Float[Array, ""]:
+    def cdf(self, params: Params, y: Float[Array, " 1"]) -> Float[Array, ""]:
         return self.each_cdf(params, y)[0]
 
-    def quantile(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, ""]:
+    def quantile(self, params: Params, q: Float[Array, ""]) -> Float[Array, ""]:
         return self.each_quantile(jax.tree.map(lambda leaf: leaf[0], params), q)
 
     def log_observed(
         self,
-        params: LocationScale,
+        params: Params,
         lower: Float[Array, "dim *rows"],
         upper: Float[Array, "dim *rows"],
     ) -> Float[Array, "*rows"]:
@@ -147,7 +152,7 @@ class AbstractIndependent(AbstractTwoParameters):
 
     def log_mass(
         self,
-        params: LocationScale,
+        params: Params,
         lower: Float[Array, "dim *rows"],
         upper: Float[Array, "dim *rows"],
     ) -> Float[Array, "*rows"]:
@@ -155,7 +160,7 @@ class AbstractIndependent(AbstractTwoParameters):
 
     def _log_masses(
         self,
-        params: LocationScale,
+        params: Params,
         lower: Float[Array, "dim *rows"],
         upper: Float[Array, "dim *rows"],
     ) -> Float[Array, "dim *rows"]:
@@ -176,6 +181,51 @@ class AbstractIndependent(AbstractTwoParameters):
         from_near = self.each_log_tail(params, jnp.where(is_short, params.mean, near), is_above)
         beyond = self.each_log_tail(params, jnp.where(is_short, away, far), is_above)
         return jnp.where(is_short, short, from_near + jnp.log(-jnp.expm1(beyond - from_near)))
+
+
+@dataclass(frozen=True)
+class AbstractIndependent(AbstractCoordinates, AbstractTwoParameters):
+    """A density with independent coordinates that have a location and a scale."""
+
+
+def in_coordinates(metric: Float[Array, "..."], for_scale: Any, coordinates: str) -> Any:
+    """Return what multiplies the gradient of a scale, in coordinates of the scale.
+
+    Args:
+        metric: scale^(2 power).
+        for_scale: Information at scale 1 to the power of -power.
+        coordinates: Their name.
+    """
+    if coordinates == "scale":
+        return metric * for_scale
+    return jnp.minimum(metric, 1) ** 2 * for_scale if coordinates == "variance" else for_scale
+
+
+def solve_pair(
+    information: tuple[Array, Array, Array],
+    scale: Float[Array, "..."],
+    grads: tuple[Array, Array],
+    power: Power,
+    coordinates: str,
+) -> tuple[Array, Array]:
+    """Return F^-power of the gradients of another parameter and of the scale.
+
+    Args:
+        information: Entries of F: of the other parameter, across, of the scale.
+        scale: The scale.
+        grads: Gradients of both.
+        power: Strength.
+        coordinates: Coordinates of the scale in which F is taken.
+    """
+    first, cross, second = information
+    # How the scale changes with its coordinate.
+    unit = jnp.ones_like(scale)
+    if coordinates == "log_scale":
+        unit = scale
+    elif coordinates == "variance":
+        unit = jnp.where(scale < 1, 1 / scale, scale)
+    own, across, of_scale = power_of_pair(first, cross * unit, second * unit**2, -power)
+    return own * grads[0] + across * unit * grads[1], across / unit * grads[0] + of_scale * grads[1]
 
 
 def _inverse_power(info: Any, power: Power) -> Any:

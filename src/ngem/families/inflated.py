@@ -88,6 +88,10 @@ class Inflated(AbstractFamily):
     def takes_rows(self) -> bool:
         return self.inner.takes_rows
 
+    @property
+    def has_boxes(self) -> bool:
+        return self.inner.has_boxes
+
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         self.inner.check_targets(np.where(y == self.atom, self._harmless, y), name)
 

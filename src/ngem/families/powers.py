@@ -34,3 +34,26 @@ def power_of(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
 def _by_logarithm(x: Float[Array, "..."], exponent: Power) -> Float[Array, "..."]:
     """Return x ** exponent; cheaper than jnp.power where a density needs the logarithm too."""
     return jnp.exp(jnp.asarray(exponent, x.dtype) * jnp.log(x))
+
+
+def power_of_pair(
+    first: Float[Array, "..."],
+    cross: Float[Array, "..."],
+    second: Float[Array, "..."],
+    exponent: Power,
+) -> tuple[Array, Array, Array]:
+    """Return the entries of [[first, cross], [cross, second]] ** exponent, element by element.
+
+    The matrices are positive definite. At exponent 0 the result is exactly the identity.
+    """
+    unit = 0.5 * (first + second)
+    gap, cross = 0.5 * (first - second) / unit, cross / unit
+    # Both are parts of one matrix of trace 2, so no square overflows.
+    radius = jnp.sqrt(gap**2 + cross**2)
+    determinant = (first / unit) * (second / unit) - cross**2
+    least = jnp.finfo(unit.dtype).eps
+    large = power_of(unit * (1 + radius), exponent)
+    small = power_of(unit * jnp.maximum(determinant / (1 + radius), least), exponent)
+    middle = 0.5 * (large + small)
+    slope = jnp.where(radius > 0, 0.5 * (large - small) / jnp.where(radius > 0, radius, 1.0), 0.0)
+    return middle + slope * gap, slope * cross, middle - slope * gap

@@ -94,7 +94,7 @@ def _smooth(y: np.ndarray) -> Candidates:
     crosses_zero = low > 0 and mean < _REACH * std
     crosses_one = high < 1 and mean + _REACH * std > 1
     if low > 0 and high < 1 and (crosses_zero or crosses_one):
-        return Candidates(("logitnormal", "gaussian"), "all values lie between 0 and 1")
+        return Candidates(("logitnormal", "beta", "gaussian"), "all values lie between 0 and 1")
     if crosses_zero:
         return Candidates(("lognormal", "gamma", "gaussian"), "all values are positive")
     if float(np.mean(((y - mean) / std) ** 4)) > 3 + _HEAVY:
@@ -128,7 +128,8 @@ def _with_atoms(y: np.ndarray, atoms: list[float], n_rows: int) -> Candidates:
     added = " + ".join(f"{atom:g}" for atom in atoms)
     reason = f"{fraction:.0f}% of the values are exactly {' or '.join(f'{a:g}' for a in atoms)}"
     if inside:
-        return Candidates((f"logitnormal + {added}",), f"{reason}, the others between 0 and 1")
+        families = f"logitnormal + {added}", f"beta + {added}"
+        return Candidates(families, f"{reason}, the others between 0 and 1")
     if atoms == [0.0] and y.min() > 0:
         families = ("lognormal + 0", "gamma + 0")
         return Candidates(families, f"{reason}, the others positive")

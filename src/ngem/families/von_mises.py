@@ -71,6 +71,10 @@ class VonMises(AbstractFamily):
     def takes_rows(self) -> bool:
         return True
 
+    @property
+    def has_boxes(self) -> bool:
+        return True
+
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         low, high = self.cut, self.cut + self.period
         outside = ~((y >= low) & (y <= high))

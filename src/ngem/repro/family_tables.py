@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import DataError
-from ..datasets.files import data_directory
+from ..datasets import table_path
 from ..estimator.boosting_regressor import MixtureBoostingRegressor
 from ..families import get_family
 from .store import Unit, rounded
@@ -154,14 +153,7 @@ def _run_ngboost(
 
 def read(table: Mapping[str, Any]) -> Rows:
     """Return the rows of a table; texts become codes, gaps NaN."""
-    directory = data_directory()
-    path = None if directory is None else directory / "more" / table["file"]
-    if path is None or not path.exists():
-        raise DataError(
-            f"the table {table['file']} must be in the directory more of NGEM_DATA_DIR, got none; "
-            "docs/data.md says where it comes from."
-        )
-    with path.open(newline="") as file:
+    with table_path(table["file"]).open(newline="") as file:
         records = list(csv.DictReader(file))
     unused = {"rownames", "", table["target"], table.get("event"), *table.get("drop", [])}
     names = [name for name in records[0] if name not in unused]

@@ -53,8 +53,8 @@ def _notes_of(values: np.ndarray) -> list[str]:
     fractions = dict(zip(distinct.tolist(), (counts / len(values)).tolist(), strict=True))
     places = {0.0: "", low: "its smallest value, ", high: "its largest value, "}
     peaks = [
-        f"is {value:g}, {place}in {fractions[value]:.0%} of the rows; a density can only put a "
-        "narrow peak there"
+        f"is {value:g}, {place}in {fractions[value]:.0%} of the rows; a density without "
+        "an atom can only put a narrow peak there"
         for value, place in places.items()
         if fractions.get(value, 0) >= max(_MANY, _SOME / len(values))
     ]
