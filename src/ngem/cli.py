@@ -317,7 +317,7 @@ def fit(
             "--components",
             "-k",
             min=1,
-            help="Components of the mixture; by default 5, or more for several targets.",
+            help="Components; by default 5, or more for several targets; of trees 5 or 3.",
         ),
     ] = None,
     family: Family = None,

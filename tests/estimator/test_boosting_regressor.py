@@ -300,6 +300,7 @@ def test_shap_values_add_up_to_the_raw_outputs():
 
 EXTREMES = {
     "constant features": (np.ones((30, 2)), np.arange(30.0), {}),
+    "features of zeros": (np.zeros((500, 1)), np.arange(500.0), {}),
     "a constant target": (np.arange(30.0)[:, None], np.full(30, 7.0), {}),
     "five rows": (np.arange(5.0)[:, None], np.arange(5.0), {}),
     "two rows": (np.arange(2.0)[:, None], np.arange(2.0), {}),

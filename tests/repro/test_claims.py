@@ -180,6 +180,30 @@ def test_the_best_group_is_named(results):
     assert claim.holds
 
 
+def test_cases_that_are_not_run_yet_are_named_and_do_not_hold(results):
+    text = """
+        text = "{method}"
+        each.method = ["ngem"]
+        over.rate = [1, 2, 4]
+        values.gain = { statistic = "mean difference", of = "score", against.method = "nll" }
+        all = ["gain < 2"]
+        at_least = "2/3"
+        lists.each = { label = "{rate} {gain:+.1f}" }
+        required = "{needed} of {cases}"
+        ours = "{held}: {each}"
+        """
+    with pytest.raises(ValueError, match="runs that exist"):
+        claims(text, results)
+    results.is_complete = False
+    (claim,) = claims(text, results)
+    assert claim.ours == "2: 1 -0.5, 2 +1.0; not run: 4"
+    assert claim.holds
+    (claim,) = claims(text.replace('at_least = "2/3"', ""), results)
+    assert not claim.holds
+    (claim,) = claims(text.replace("[1, 2, 4]", "[4]"), results)
+    assert (claim.ours, claim.holds) == ("not run: 4", False)
+
+
 @pytest.mark.parametrize("name", spec.ids())
 def test_committed_verdicts_follow_from_the_committed_runs(name, request):
     """Every claim is judged anew from `results.json`; texts, figures and verdicts must agree."""

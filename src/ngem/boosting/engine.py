@@ -192,6 +192,12 @@ class Rows(NamedTuple):
     y: Float[np.ndarray, "dim batch"]
     weights: Float[np.ndarray, " batch"]
 
+    @property
+    def can_split(self) -> bool:
+        """Whether any column has two values; LightGBM may refuse to grow trees without one."""
+        columns = range(self.binned.num_feature())
+        return any(self.binned.feature_num_bin(column) > 1 for column in columns)
+
     def take(self, rows: Int[np.ndarray, " part"]) -> "Rows":
         """Return some of the rows, binned as all of them; rows are ascending."""
         part = self.binned.subset(rows).construct()
@@ -291,8 +297,8 @@ def boost(
 
     booster = _start_booster(plan, train, held_out, start, seed)
     judge = _Judge(outputs, held_out, start)
-    rounds = 0
-    while rounds < plan.max_rounds and not booster.update(fobj=objective):
+    rounds, most = 0, plan.max_rounds if train.can_split else 0
+    while rounds < most and not booster.update(fobj=objective):
         if not np.isfinite(train_nll[-1]):
             rounds -= 1  # the last round has gone too far
             break

@@ -15,6 +15,7 @@ A claim is a table of a spec:
 - `at_least`: the fraction of cases that must meet them, "1" by default; `except`: cases that are
   shown and not judged.
 - `lists`: texts of the cases that meet the conditions of `if`, by name, joined.
+- Cases of which nothing was run, because an experiment ended early, are named and do not hold.
 - `ours` is formatted with our numbers, `paper` with the paper's figures, `required` (in its place,
   where the paper has none) with ours. `{held}`, `{judged}`, `{cases}` and `{needed}` are counts.
 """
@@ -61,6 +62,10 @@ class Claim(NamedTuple):
     holds: bool
 
 
+class NoRuns(ValueError):
+    """Nothing was run that a value of a claim is about."""
+
+
 class Numbers(list):
     """One number for each case; as text they are joined by commas."""
 
@@ -95,10 +100,11 @@ def _judge(
     claim: Mapping[str, Any], fixed: Mapping[str, Any], spec: Spec, results: Results
 ) -> Claim:
     cases = [{**fixed, **over} for over in _combinations(claim.get("over", {}), spec)]
-    measured = [_evaluate(claim, case, lambda v, c: measure(results, v, c)) for case in cases]
+    measured, missing = _measure_all(claim, cases, results)
     judged = [case for case in measured if not _matches(case, claim.get("except"))]
     held = sum(_meets(claim, case) for case in judged)
-    needed = math.ceil(Fraction(claim.get("at_least", "1")) * len(judged))
+    # What is not run does not hold.
+    needed = math.ceil(Fraction(claim.get("at_least", "1")) * (len(judged) + len(missing)))
     counts = {"cases": len(cases), "judged": len(judged), "held": held, "needed": needed}
     ours = {**_joined(claim, measured), **fixed, **counts}
     if "paper" in claim:
@@ -106,7 +112,26 @@ def _judge(
         paper = claim["paper"].format(**_joined(claim, figures), **fixed)
     else:
         paper = claim["required"].format(**ours)
-    return Claim(claim["text"].format(**fixed), paper, claim["ours"].format(**ours), held >= needed)
+    text = claim["ours"].format(**ours) if measured else ""
+    if missing:
+        names = [", ".join(str(case[name]) for name in claim.get("over", {})) for case in missing]
+        text = "; ".join(filter(None, [text, f"not run: {', '.join(filter(None, names))}"]))
+    return Claim(claim["text"].format(**fixed), paper, text.removesuffix(": "), held >= needed)
+
+
+def _measure_all(
+    claim: Mapping[str, Any], cases: list[dict[str, Any]], results: Results
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the cases with their numbers, and those of which nothing was run so far."""
+    measured, missing = [], []
+    for case in cases:
+        try:
+            measured.append(_evaluate(claim, case, lambda v, c: measure(results, v, c)))
+        except NoRuns:
+            if results.is_complete:
+                raise
+            missing.append(case)
+    return measured, missing
 
 
 def measure(results: Results, value: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
@@ -117,11 +142,14 @@ def measure(results: Results, value: Mapping[str, Any], variables: Mapping[str, 
     runs = results.select(**where)
     # A misspelled name would look like runs that diverged.
     if not runs or (score and not results.knows(score.split(".")[0])):
-        raise ValueError(f"a claim must be about runs that exist, got {score!r} where {where}.")
+        raise NoRuns(f"a claim must be about runs that exist, got {score!r} where {where}.")
     if "best_by" in value:
         return _best(results, value, where)
     if "against" in value:
-        return PAIRED[value["statistic"]](results.pairs(value["against"], **where), score)
+        pairs = results.pairs(value["against"], **where)
+        if not pairs:
+            raise NoRuns(f"a claim must be about runs that exist, got none like {value['against']}")
+        return PAIRED[value["statistic"]](pairs, score)
     if "per" in value:
         runs = [{score: run[score] / run[value["per"]]} for run in runs]
     return STATISTICS[value.get("statistic", "mean")](runs, score)

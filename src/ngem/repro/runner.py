@@ -69,13 +69,23 @@ def run(
             # An error in a run ends the experiment; runs in progress still finish.
             results.add(futures[future], *future.result())
             report(len(results.runs), len(units))
+    results.is_complete = True
     return _with_derived(spec, results)
 
 
 def saved_results(spec: Spec, out: Path) -> Results:
     """Return the results of a spec as far as they are saved, with what follows from them."""
     path = out / spec.runs / "results.json"
-    return _with_derived(spec, Results(path, settings=spec.settings, budget=spec.budget))
+    results = Results(path, settings=spec.settings, budget=spec.budget)
+    results.is_complete = all(map(results.has, _units(spec)))
+    return _with_derived(spec, results)
+
+
+def _units(spec: Spec) -> list[Unit]:
+    module = experiment(spec.experiment)
+    return module.units(
+        make_settings(module.Settings, f"{spec.runs}.toml [settings]", spec.settings)
+    )
 
 
 def _with_derived(spec: Spec, results: Results) -> Results:

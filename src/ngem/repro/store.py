@@ -21,6 +21,10 @@ class Results:
     """The runs of one spec in one JSON file.
 
     A file with other settings is neither continued nor replaced: it may hold hours of work.
+
+    Attributes:
+        runs: What was run.
+        is_complete: Whether nothing that the spec asks for is missing.
     """
 
     def __init__(self, path: Path, *, settings: Mapping[str, Any], budget: str):
@@ -32,6 +36,7 @@ class Results:
             "versions": {"ngem": __version__, "jax": jax.__version__},
         }
         self.runs: list[dict[str, Any]] = []
+        self.is_complete = True
         self._derived: list[Run] = []
         if path.exists():
             saved = json.loads(path.read_text())
@@ -77,9 +82,15 @@ class Results:
         return [{**run["unit"], **run["result"]} for run in self._chosen(where)]
 
     def pairs(self, against: Mapping[str, Any], **where: Any) -> list[tuple[Run, Run]]:
-        """Return each run beside the run whose unit differs from it only by `against`."""
+        """Return each run beside the run whose unit differs from it only by `against`.
+
+        Runs whose partner is still missing are left out.
+        """
         chosen = self._chosen(where)
         partners = [self.select(**{**run["unit"], **against}) for run in chosen]
+        if not self.is_complete:
+            chosen = [run for run, partner in zip(chosen, partners, strict=True) if partner]
+            partners = list(filter(None, partners))
         return [
             ({**run["unit"], **run["result"]}, partner)
             for run, (partner,) in zip(chosen, partners, strict=True)
