@@ -63,7 +63,8 @@ def main() -> None:
         page.write_text(page.read_text().replace(old, quote(after[command])))
     # The page compares the objectives by their figures and shows one plot.
     (ROOT / "docs/images/two_sinusoids_nll.png").unlink(missing_ok=True)
-    RESULT.write_text(json.dumps(after, indent=1) + "\n")
+    ordered = {command: after[command] for command in RUNS if command in after}
+    RESULT.write_text(json.dumps(ordered, indent=1) + "\n")
 
 
 if __name__ == "__main__":

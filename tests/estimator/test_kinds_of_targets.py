@@ -58,6 +58,18 @@ def test_boosted_mixtures_come_near_the_truth(family, tmp_path):
     assert np.isfinite(model.predict_interval(X[600:602])[:, 0]).all()
 
 
+def test_a_censored_count_counts_by_its_probability():
+    """At least n: 1 - P(Y <= n - 1), which is also what training sees."""
+    model = MDNRegressor(2, family="poisson", max_epochs=3, hidden_sizes=(8,), **QUICK)
+    upper = np.where(COUNTS >= 3, np.inf, COUNTS)
+    model.fit(X[:200], COUNTS[:200], upper=upper[:200])
+    expected = np.log1p(-np.diagonal(model.cdf(X[:50], COUNTS[:50] - 1)))
+    at_least = model.log_prob(X[:50], COUNTS[:50], upper=np.full(50, np.inf))
+    some = COUNTS[:50] > 0
+    np.testing.assert_allclose(at_least[some], expected[some], rtol=1e-4)
+    np.testing.assert_allclose(at_least[~some], 0, atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["negative-binomial", "zero-inflated lognormal"])
 def test_networks_come_near_the_truth(family):

@@ -78,11 +78,12 @@ def test_rare_categories_are_told_of(tmp_path):
 
 def test_the_command_of_trees_names_their_own_options(tmp_path):
     source = Source(tmp_path / "a.csv", "y", model="trees")
-    words = source.command(MixtureBoostingRegressor(num_leaves=7)).split()
+    words = source.command(MixtureBoostingRegressor(3, num_leaves=7)).split()
     options = dict(zip(words[3::2], words[4::2], strict=True))
     assert (options["--model"], options["--missing"]) == ("trees", "keep")
     assert (options["--leaves"], options["--rounds"]) == ("7", "2000")
     assert {"--leaf-rows", "--learning-rate", "--members", "--components"} < set(options)
+    assert "--components" not in source.command(MixtureBoostingRegressor())  # they are chosen
     assert not {"--hidden", "--covariance", "--objective", "--epochs"} & set(options)
 
 
