@@ -21,6 +21,7 @@ def test_rows_are_named_once_and_chosen_by_their_beginning():
         "step/mnist-3",
         "start/warm",
         "start/cold",
+        "start/kept",
         "start/import",
     ]
     assert len(choose([])) == len(ROWS)

@@ -445,6 +445,7 @@ def _start_rows() -> list[Row]:
     cases = (
         ("warm", "first epoch of MDNRegressor().fit the second time", "warm", _at_most(0.2)),
         ("cold", "first epoch of MDNRegressor().fit in a new process", "cold", _at_most(6.0)),
+        ("kept", "the same, with programs of an earlier process", "kept", _at_most(1.5)),
         ("import", "of that, Python and imports", "bare_import", Target()),
     )
     return [
@@ -458,6 +459,34 @@ def _start_rows() -> list[Row]:
             small={"rows": 40, "features": 2},
         )
         for name, words, builder, target in cases
+    ]
+
+
+def _one_row_rows() -> list[Row]:
+    shape = {"rows": 1000, "features": 8}
+    cases = (
+        ("mean", "predict", [], 0.3),
+        ("quantiles", "predict_quantiles", [[0.05, 0.5, 0.95]], 1.0),
+        ("region", "predict_interval", [0.9], 3.0),
+    )
+    return [
+        Row(
+            f"one/{name}",
+            f"a thousand calls with one row each, {name} of a fitted MDNRegressor",
+            _at_most(goal),
+            (
+                Side(
+                    name,
+                    "start:one_row",
+                    {**shape, "method": method, "arguments": arguments},
+                    threads=None,
+                ),
+            ),
+            kind="value",
+            repeats=5,
+            small={**shape, "rows": 40, "method": method, "arguments": arguments},
+        )
+        for name, method, arguments, goal in cases
     ]
 
 
@@ -519,6 +548,7 @@ ROWS: tuple[Row, ...] = (
     *_prediction_rows(),
     *_region_rows(),
     *_start_rows(),
+    *_one_row_rows(),
     *_growth_rows(),
 )
 

@@ -1,4 +1,4 @@
-"""Time to the first epoch of an estimator: in a new process, and the second time."""
+"""What a person waits for: the first epoch of an estimator, and predictions of one row."""
 
 import os
 import subprocess
@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from .timing import Turn, seconds
+
+#: How often a turn asks for one row.
+_ASKED = 50
 
 
 class _FirstEpoch(Exception):
@@ -32,7 +35,19 @@ def first_epoch(rows: int, features: int) -> None:
 
 
 def cold(*, rows: int, features: int) -> Turn:
-    """Return a turn that starts Python, imports, compiles and trains one epoch.
+    """Return a turn that starts Python, imports, compiles and trains one epoch."""
+    return _new_process(rows, features, NGEM_PROGRAMS="off")
+
+
+def kept(*, rows: int, features: int) -> Turn:
+    """Return the same where an earlier process has left its compiled programs."""
+    turn = _new_process(rows, features)
+    turn()
+    return turn
+
+
+def _new_process(rows: int, features: int, **changes: str) -> Turn:
+    """Return a turn that starts Python and trains one epoch.
 
     A directory for compiled programs that the environment names is not used.
     """
@@ -40,8 +55,9 @@ def cold(*, rows: int, features: int) -> Turn:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
 
     def work() -> None:
+        words = [sys.executable, "-c", code]
         done = subprocess.run(
-            [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=False
+            words, env={**clean, **changes}, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"a first fit failed: {done.stderr.strip().splitlines()[-1]}")
@@ -60,3 +76,20 @@ def warm(*, rows: int, features: int) -> Turn:
     first_epoch(rows, features)
 
     return lambda: seconds(lambda: first_epoch(rows, features))
+
+
+def one_row(*, rows: int, features: int, method: str, arguments: list[Any]) -> Turn:
+    """Return a turn that gives the seconds of a thousand predictions of one row each."""
+    from ..estimator.regressor import MDNRegressor
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((rows, features)), rng.standard_normal(rows)
+    model = MDNRegressor(max_epochs=5, random_state=0).fit(x, y)
+    ask = getattr(model, method)
+
+    def work() -> None:
+        for _ in range(_ASKED):
+            ask(x[:1], *arguments)
+
+    work()
+    return lambda: seconds(work) * 1000 / _ASKED
