@@ -165,6 +165,11 @@ def test_every_component_is_drawn():
     many = ngem.gaussian_mixture(np.zeros((41, 9)), np.zeros((41, 9, 1)), np.ones((41, 9, 1)))
     with Canvas() as canvas:
         assert len(plotting.component_bands(canvas.ax, X, many)) == 2 * 9
+        assert canvas.ax.get_legend() is None
+        light = ngem.gaussian_mixture(
+            np.tile(np.arange(9) > 1, (41, 1)) * 20.0, np.zeros((41, 9, 1)), np.ones((41, 9, 1))
+        )
+        assert len(plotting.component_bands(canvas.ax, X, light)) == 2 * 7
         paths = np.random.default_rng(0).normal(size=(10, 9, 2))
         assert len(plotting.trajectories(canvas.ax, paths, np.zeros((1, 2)))) == 3 * 9 + 1
 

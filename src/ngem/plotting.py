@@ -26,6 +26,9 @@ COLORS = {"nll": "#4477aa", "ngem": "#cc3311", "ngem-listing": "#ddaa33", "sgem"
 #: Colors of components, chosen in the same way.
 _CYCLE = ("#cc3311", "#4477aa", "#228833", "#aa3377", "#ccbb44", "#66ccee")
 
+#: Components that a legend can name, and the least mean weight that is drawn of more.
+_MOST_NAMED, _LEAST_DRAWN = len(_CYCLE), 0.01
+
 #: Style of the band of a calibrated model, visible on light and dark pages.
 _BAND: dict[str, Any] = {"color": "0.5", "alpha": 0.3, "lw": 0}
 
@@ -218,6 +221,9 @@ def differences(
 def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
     """Draw each component's mean ± std along x; heavier components are more opaque (Fig. 7).
 
+    With more than six components there is no legend, and those with less than a hundredth of the
+    weight are left out.
+
     Args:
         ax: Where to draw.
         x: Values of the feature, ascending.
@@ -228,13 +234,17 @@ def component_bands(ax: Axes, x: np.ndarray, mixture: Mixture) -> list[Any]:
     weights = np.asarray(mixture.weights).mean(axis=0)
     means = np.asarray(mixture.component_mean())[..., 0]
     stds = np.sqrt(np.asarray(mixture.component_variance())[..., 0])
+    are_many = mixture.n_components > _MOST_NAMED
     for k, color in zip(range(mixture.n_components), itertools.cycle(_CYCLE), strict=False):
+        if are_many and weights[k] < _LEAST_DRAWN:
+            continue
         weight, mean, std = float(weights[k]), means[:, k], stds[:, k]
         alpha = 0.1 + 0.4 * weight
         artists.append(ax.fill_between(x, mean - std, mean + std, color=color, alpha=alpha, lw=0))
         label = f"component {k + 1}, weight {weight:.2f}"
         artists += ax.plot(x, mean, color=color, alpha=0.3 + 0.7 * weight, label=label)
-    ax.legend(loc="upper right")
+    if not are_many:
+        ax.legend(loc="upper right")
     return artists
 
 
