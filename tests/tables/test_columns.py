@@ -176,6 +176,13 @@ def test_numbers_with_thousands_may_be_a_target(tmp_path):
     assert found.notes == {"y": "read as numbers, without marks between thousands"}
 
 
+def test_what_begins_with_a_zero_has_no_thousands(tmp_path):
+    """0,512 was read as 512 where other columns have decimal points."""
+    text = 'a,y\n1.5,"3,456"\n2.5,"0,512"\n'
+    with pytest.raises(TableError, match="0,512"):
+        described(tmp_path / "a.csv", text)
+
+
 def test_signs_beside_numbers_with_decimal_commas_are_named(tmp_path):
     rows = [f"{i},5;1.{i:03},25 €;{i},75" for i in range(30)]
     found = described(tmp_path / "a.csv", lines("size;cost;y", rows))

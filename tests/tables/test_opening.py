@@ -75,8 +75,10 @@ def test_decimal_commas_are_found(tmp_path):
     quoted = write(tmp_path / "b.csv", 'a,b\n"1,25",2\n"2,5",3\n')
     assert read(quoted)[2].decimal == ","
     assert read(quoted, decimal=".")[2].decimal == "."
-    # Three digits may be thousands.
+    # Three digits may be thousands, but not behind a zero.
     assert read(write(tmp_path / "c.csv", 'a,b\n"1,234",2\n'))[2].decimal is None
+    assert read(write(tmp_path / "d.csv", 'a,b\n"1,234",2\n"-0,512",3\n'))[2].decimal == ","
+    assert read(write(tmp_path / "e.csv", "a,b\n1.234,2\n0.512,3\n"))[2].decimal == "."
 
 
 def test_compressed_files_are_read(tmp_path):

@@ -49,7 +49,8 @@ def to_numbers(text: pl.Expr, decimal: str) -> pl.Expr:
     one_sign = text.str.count_matches(_SYMBOLS) <= 1
     bare = text.str.replace_all(_SYMBOLS, "").str.strip_chars().str.replace("\u2212", "-")
     other, mark = (",", r"\.") if decimal == "." else (r"\.", ",")
-    grouped = rf"^[+-]?\d{{1,3}}([{_SPACES}{other}]\d{{3}})+({mark}\d*)?$"
+    # Thousands never begin with a zero: 0,512 is half of one, or no number.
+    grouped = rf"^[+-]?[1-9]\d{{0,2}}([{_SPACES}{other}]\d{{3}})+({mark}\d*)?$"
     without = bare.str.replace_all(rf"[{_SPACES}{other}]", "")
     bare = pl.when(bare.str.contains(grouped)).then(without).otherwise(bare)
     if decimal == ",":

@@ -20,9 +20,9 @@ _CHUNK = 1 << 20
 _MOST = 0.9
 
 #: A number whose decimals follow a comma, and one whose decimals follow a point. Three digits after
-#: the mark may be thousands, so they show nothing.
-_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")
-_POINT = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)\.(\d{1,2}|\d{4,})")
+#: the mark may be thousands, so they show nothing, unless a zero stands before it.
+_COMMA = re.compile(r"[+-]?((\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})|0,\d{3})")
+_POINT = re.compile(r"[+-]?((\d{1,3}(,\d{3})+|\d+)\.(\d{1,2}|\d{4,})|0\.\d{3})")
 
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
