@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .independent import AbstractIndependent, LocationScale
 from .interval import AbstractInterval
-from .special import excess_trigamma, invert_cdf, stirling_rest, trigamma
+from .special import excess_trigamma, stirling_rest, trigamma
 
 _LOG_SQRT_2PI = 0.9189385332046727
 
@@ -84,17 +84,6 @@ class LogitBeta(AbstractIndependent):
         inner = jnp.log1p(-jnp.exp(jnp.where(is_outer, -1.0, jnp.minimum(outer, -1e-7))))
         return jnp.where(is_outer, outer, inner)
 
-    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
-        def place(z: Float[Array, "..."]) -> Float[Array, "..."]:
-            return params.mean + params.scale * z
-
-        z = invert_cdf(
-            lambda z, is_above: self.each_log_tail(params, place(z), is_above),
-            lambda z: self.each_log_prob(params, place(z)) + jnp.log(params.scale),
-            jnp.broadcast_to(q, jnp.broadcast_shapes(q.shape, params.scale.shape)),
-        )
-        return place(z)
-
     def bracket(self, params: LocationScale, q: Float[Array, ""]) -> Float[Array, " 2"]:
         """Return two points around a quantile by Cantelli's inequality."""
         mean, std = self.mean(params)[0], jnp.sqrt(self.variance(params)[0])
@@ -123,15 +112,6 @@ class LogitBeta(AbstractIndependent):
     def rescale(self, params: LocationScale, location: Any, scale: Any) -> LocationScale:
         del location, scale  # always zero and one
         return params
-
-    def bound(
-        self, params: LocationScale, low: Float[Array, " dim"], high: Float[Array, " dim"]
-    ) -> LocationScale:
-        mean, variance, most = self.mean(params), self.variance(params), (high - low) ** 2
-        is_inside = (mean >= low) & (mean <= high) & (variance <= most)
-        moved = self.from_moments(jnp.clip(mean, low, high), jnp.minimum(variance, most))
-        # Rounding must not move a component that needs no bound.
-        return jax.tree.map(lambda own, other: jnp.where(is_inside, own, other), params, moved)
 
 
 @dataclass(frozen=True)

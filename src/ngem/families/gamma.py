@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .independent import AbstractIndependent, LocationScale
-from .positive import AbstractPositive
+from .positive import AbstractWithVariation
 from .special import excess_trigamma, exp_excess, invert_cdf, stirling_rest, trigamma
 
 #: Steps of Newton's method from the variance of the logarithm to the scale.
@@ -112,7 +112,7 @@ class LogGamma(AbstractIndependent):
 
 
 @dataclass(frozen=True)
-class Gamma(AbstractPositive):
+class Gamma(AbstractWithVariation):
     """A gamma distribution: location log of the mean, scale the coefficient of variation.
 
     The shape is 1 / scale^2. See `LogGamma` for the Fisher information.
@@ -123,16 +123,6 @@ class Gamma(AbstractPositive):
     @property
     def base(self) -> LogGamma:
         return LogGamma(self.scale_floor)
-
-    def log_moment(self, params: LocationScale, order: float) -> Float[Array, "dim *rows"]:
-        spread = jnp.log1p(params.scale**2) if order == 2 else 0.0
-        return order * params.mean + spread
-
-    def squared_variation(self, params: LocationScale) -> Float[Array, "dim *rows"]:
-        return params.scale**2
-
-    def scale_of_variation(self, squared: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        return jnp.sqrt(squared)
 
 
 def _scale_of_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:

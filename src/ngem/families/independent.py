@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from .._types import Params, Power
 from .base import AbstractFamily
 from .powers import power_of, power_of_pair
+from .special import invert_cdf
 
 #: Width of a short interval, in units of the scale; shorter still far from the mean.
 _SHORT = 1e-2
@@ -186,6 +187,28 @@ class AbstractCoordinates(AbstractFamily):
 @dataclass(frozen=True)
 class AbstractIndependent(AbstractCoordinates, AbstractTwoParameters):
     """A density with independent coordinates that have a location and a scale."""
+
+    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the inverse of `each_cdf`, by a search where it has no closed form."""
+
+        def place(z: Float[Array, "..."]) -> Float[Array, "..."]:
+            return params.mean + params.scale * z
+
+        z = invert_cdf(
+            lambda z, is_above: self.each_log_tail(params, place(z), is_above),
+            lambda z: self.each_log_prob(params, place(z)) + jnp.log(params.scale),
+            jnp.broadcast_to(q, jnp.broadcast_shapes(q.shape, params.scale.shape)),
+        )
+        return place(z)
+
+    def bound(
+        self, params: LocationScale, low: Float[Array, " dim"], high: Float[Array, " dim"]
+    ) -> LocationScale:
+        mean, variance, most = self.mean(params), self.variance(params), (high - low) ** 2
+        is_inside = (mean >= low) & (mean <= high) & (variance <= most)
+        moved = self.from_moments(jnp.clip(mean, low, high), jnp.minimum(variance, most))
+        # Rounding must not move a component that needs no bound.
+        return jax.tree.map(lambda own, other: jnp.where(is_inside, own, other), params, moved)
 
 
 def in_coordinates(metric: Float[Array, "..."], for_scale: Any, coordinates: str) -> Any:

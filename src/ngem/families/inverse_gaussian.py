@@ -9,8 +9,8 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .independent import AbstractIndependent, LocationScale
-from .positive import AbstractPositive
-from .special import expect_gaussian, invert_cdf
+from .positive import AbstractWithVariation
+from .special import expect_gaussian
 
 _LOG_SQRT_2PI = 0.9189385332046727
 
@@ -58,17 +58,6 @@ class LogInverseGaussian(AbstractIndependent):
         above = log_ndtr(-z) + jnp.log(-jnp.expm1(ratio))
         return jnp.where(is_above, above, below)
 
-    def each_quantile(self, params: LocationScale, q: Float[Array, "..."]) -> Float[Array, "..."]:
-        def place(z: Float[Array, "..."]) -> Float[Array, "..."]:
-            return params.mean + params.scale * z
-
-        z = invert_cdf(
-            lambda z, is_above: self.each_log_tail(params, place(z), is_above),
-            lambda z: self.each_log_prob(params, place(z)) + jnp.log(params.scale),
-            jnp.broadcast_to(q, jnp.broadcast_shapes(q.shape, params.scale.shape)),
-        )
-        return place(z)
-
     def sample(self, params: LocationScale, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """Return draws by the two roots of Michael, Schucany and Haas (1976)."""
         normal_key, root_key = jax.random.split(key)
@@ -100,18 +89,9 @@ class LogInverseGaussian(AbstractIndependent):
         del scale  # always one
         return LocationScale(params.mean + location, params.scale)
 
-    def bound(
-        self, params: LocationScale, low: Float[Array, " dim"], high: Float[Array, " dim"]
-    ) -> LocationScale:
-        mean, variance, most = self.mean(params), self.variance(params), (high - low) ** 2
-        is_inside = (mean >= low) & (mean <= high) & (variance <= most)
-        moved = self.from_moments(jnp.clip(mean, low, high), jnp.minimum(variance, most))
-        # Rounding must not move a component that needs no bound.
-        return jax.tree.map(lambda own, other: jnp.where(is_inside, own, other), params, moved)
-
 
 @dataclass(frozen=True)
-class InverseGaussian(AbstractPositive):
+class InverseGaussian(AbstractWithVariation):
     """An inverse Gaussian distribution: location log of the mean.
 
     The scale is the coefficient of variation, as of the gamma distribution; the tail is longer. See
@@ -123,16 +103,6 @@ class InverseGaussian(AbstractPositive):
     @property
     def base(self) -> LogInverseGaussian:
         return LogInverseGaussian(self.scale_floor)
-
-    def log_moment(self, params: LocationScale, order: float) -> Float[Array, "dim *rows"]:
-        spread = jnp.log1p(params.scale**2) if order == 2 else 0.0
-        return order * params.mean + spread
-
-    def squared_variation(self, params: LocationScale) -> Float[Array, "dim *rows"]:
-        return params.scale**2
-
-    def scale_of_variation(self, squared: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        return jnp.sqrt(squared)
 
 
 def _offsets(params: LocationScale, y: Float[Array, "..."]) -> tuple[Array, Array, Array]:

@@ -60,3 +60,18 @@ class AbstractPositive(AbstractTransformed):
         del location  # always zero: there is no shift
         log = jnp.log if isinstance(scale, jax.Array) else np.log
         return LocationScale(params.mean + log(scale), params.scale)
+
+
+@dataclass(frozen=True)
+class AbstractWithVariation(AbstractPositive):
+    """A distribution whose location is the log of the mean, and its scale std / mean."""
+
+    def log_moment(self, params: LocationScale, order: float) -> Float[Array, "dim *rows"]:
+        spread = jnp.log1p(params.scale**2) if order == 2 else 0.0
+        return order * params.mean + spread
+
+    def squared_variation(self, params: LocationScale) -> Float[Array, "dim *rows"]:
+        return params.scale**2
+
+    def scale_of_variation(self, squared: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return jnp.sqrt(squared)
