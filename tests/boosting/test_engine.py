@@ -13,7 +13,6 @@ from ngem.boosting import (
     TreeSettings,
     boost,
     marginal_start,
-    parse_trees,
     row_nll,
 )
 from ngem.families import DiagonalGaussian
@@ -117,7 +116,7 @@ def test_threads_change_nothing_and_seeds_sample_rows_and_columns():
     start = raw_of([0.5, 0.3, 0.2], [-1.0, 0.5, 3.0], [1.0, 0.8, 1.2])
     trees = TreeSettings(num_leaves=8, row_fraction=0.5, column_fraction=0.5)
     found = [
-        parse_trees(run(trees, x, y, start, rounds=3, threads=threads, seed=seed).forest.text)
+        run(trees, x, y, start, rounds=3, threads=threads, seed=seed).forest.trees
         for threads, seed in ((1, 0), (2, 0), (1, 1))
     ]
     assert all(np.array_equal(a, b) for a, b in zip(found[0], found[1], strict=True))

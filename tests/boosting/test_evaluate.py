@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from ngem.boosting import Evaluator, Forest, parse_trees, suits
-from ngem.boosting.evaluate import BLOCK
 
 N_RAW = 3
 
@@ -35,7 +34,8 @@ def grow(x, y, *, leaves: int, categories: bool = False, rounds: int = 7) -> For
     }
     data = lightgbm.Dataset(x, y, categorical_feature=[3] if categories else [])
     booster = lightgbm.train(settings, data, rounds)
-    return Forest(np.array([0.5, -1.0, 2.0]), booster.model_to_string())
+    trees = parse_trees(booster.model_to_string())
+    return Forest(np.array([0.5, -1.0, 2.0]), trees, x.shape[1])
 
 
 def with_extremes(x: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def test_many_rows_have_the_bits_of_lightgbm(leaves, gaps):
     x, y = table(rng, rows=1500, gaps=gaps)
     forest = grow(x, y, leaves=leaves)
     x = with_extremes(x)
-    assert len(x) > BLOCK
+    assert len(x) > 1024
     assert forest.evaluator is not None
     expected = forest.booster.predict(x, raw_score=True) + forest.start
     np.testing.assert_array_equal(forest.raw(x), expected.astype(np.float32))
@@ -75,7 +75,7 @@ def test_other_trees_are_evaluated_by_lightgbm_a_few_at_a_time(leaves, categorie
     rng = np.random.default_rng(1)
     x, y = table(rng, rows=1500, gaps=True, categories=categories)
     forest = grow(x, y, leaves=leaves, categories=categories)
-    assert not suits(parse_trees(forest.text))
+    assert not suits(forest.trees)
     assert forest.evaluator is None
     expected = forest.booster.predict(x, raw_score=True) + forest.start
     np.testing.assert_allclose(forest.raw(x), expected, rtol=1e-6, atol=1e-6)
@@ -84,7 +84,7 @@ def test_other_trees_are_evaluated_by_lightgbm_a_few_at_a_time(leaves, categorie
 def test_gaps_that_are_read_as_zero_are_known_and_zeros_that_are_gaps_are_not():
     rng = np.random.default_rng(2)
     x, y = table(rng, rows=800, gaps=False)
-    trees = parse_trees(grow(x, y, leaves=8).text)
+    trees = grow(x, y, leaves=8).trees
     assert suits(trees)
     assert not suits(trees._replace(decision_type=np.full_like(trees.decision_type, 4)))
 
@@ -93,7 +93,7 @@ def test_trees_of_one_leaf_are_constants():
     rng = np.random.default_rng(3)
     x, _ = table(rng, rows=100, gaps=False)
     forest = grow(x, np.arange(100) % 3, leaves=2, rounds=1)
-    trees = parse_trees(forest.text)
+    trees = forest.trees
     single = trees._replace(
         num_leaves=np.ones_like(trees.num_leaves),
         **{

@@ -10,7 +10,6 @@ import pytest
 
 import ngem
 from ngem import MDNRegressor, MixtureBoostingRegressor, _files
-from ngem.boosting import parse_trees
 from ngem.estimator import tree_file
 
 pytest.importorskip("lightgbm")
@@ -80,7 +79,7 @@ def changed(forest, **arrays):
 
 def test_each_fault_of_trees_has_a_name(saved):
     model = saved[0]
-    trees = parse_trees(model.model_.inputs.forests[0].text)
+    trees = model.model_.inputs.forests[0].trees
     kinds = {"n_trees": len(trees.num_leaves), "n_features": 3, "most_leaves": 6}
     assert trees.fault(**kinds) is None
     assert trees.num_cat.sum() > 0

@@ -305,6 +305,14 @@ def test_a_model_of_a_data_frame_is_used_by_the_command(here, tmp_path):
     np.testing.assert_allclose(printed["price_mean"], expected, rtol=1e-6)
 
 
+def test_columns_may_be_named_like_those_of_an_array(tmp_path):
+    rows = "".join(f"{i},{i % 7},{i % 5}\n" for i in range(40))
+    (tmp_path / "plain.csv").write_text("x0,x1,y\n" + rows)
+    out = tmp_path / "plain.ngem"
+    succeed("fit", tmp_path / "plain.csv", "--target", "y", *TINY, "--quiet", "--out", out)
+    assert succeed("predict", out, tmp_path / "plain.csv").stdout.count("\n") == 41
+
+
 def test_predictions_go_to_standard_output(here, passes):
     command = ("predict", here / "model.ngem", here / "test.csv", "--quantiles", "")
     result = succeed(*command)

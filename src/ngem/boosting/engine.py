@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .curvature import Curvature, Outputs, newton, row_nll
-from .evaluate import BLOCK, Evaluator, suits
-from .trees import parse_trees
+from .evaluate import Evaluator, suits
+from .trees import Trees, parse_trees
 
 #: Trees of 31 leaves that fit into a core's fastest cache.
 _FEW_TREES = 16
 
-#: Up to so many rows, LightGBM's own evaluation is the fastest.
+#: Up to so many rows, LightGBM takes all trees at once.
 _FEW_ROWS = 64
 
 
@@ -113,15 +113,17 @@ class TreeSettings:
 
 @dataclass
 class Forest:
-    """Trees of all raw outputs, as LightGBM's text, and the raw outputs that they start from.
+    """Trees of all raw outputs, and the raw outputs that they start from.
 
     Attributes:
         start: Raw outputs before the first round.
-        text: The trees, or None without any.
+        trees: The trees, one for each raw output in a round.
+        n_columns: Columns of the rows that they split.
     """
 
     start: Float[np.ndarray, " raw"]
-    text: str | None
+    trees: Trees
+    n_columns: int
     _booster: Any = field(default=None, repr=False, compare=False)
     _evaluators: tuple[Evaluator | None, ...] = field(default=(), repr=False, compare=False)
 
@@ -130,34 +132,38 @@ class Forest:
 
     @property
     def booster(self) -> Any:
-        """LightGBM's own object, made from the text on first use."""
+        """LightGBM's own object, made from the trees on first use."""
         if self._booster is None:
-            self._booster = import_lightgbm().Booster(model_str=self.text)
+            text = self.trees.to_text(len(self.start), self.n_columns)
+            self._booster = import_lightgbm().Booster(model_str=text)
         return self._booster
 
     @property
     def evaluator(self) -> Evaluator | None:
-        """What evaluates the trees of many rows, made on first use; None if it does not suit."""
+        """What evaluates the trees, made on first use; None if LightGBM must."""
         if not self._evaluators:
-            trees = parse_trees(self.text)
+            trees = self.trees
             self._evaluators = (Evaluator(trees, len(self.start)) if suits(trees) else None,)
         return self._evaluators[0]
 
     def raw(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
         """Return the raw outputs of each row, in single precision, by one thread."""
-        if self.text is None or not len(x):
+        if not self._is_grown or not len(x):
             steps = np.zeros((len(x), len(self.start)))
-        elif len(x) <= _FEW_ROWS:
-            steps = self.booster.predict(x, raw_score=True, num_threads=1)
+        elif self.evaluator is not None:
+            steps = self.evaluator(x)
         else:
-            steps = self._many(x)
+            steps = self._by_lightgbm(x)
         return (steps + self.start).astype(np.float32)
 
-    def _many(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
-        """Return the sums of steps of many rows."""
-        if self.evaluator is not None:
-            blocks = [x[first : first + BLOCK] for first in range(0, len(x), BLOCK)]
-            return np.concatenate([self.evaluator(block) for block in blocks])
+    @property
+    def _is_grown(self) -> bool:
+        return len(self.trees.num_leaves) > 0
+
+    def _by_lightgbm(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
+        """Return the sums of steps; many rows go through a few trees at a time."""
+        if len(x) <= _FEW_ROWS:
+            return self.booster.predict(x, raw_score=True, num_threads=1)
         # A few trees fit into a core's cache. But each call copies all rows.
         rounds = -(-max(_FEW_TREES, x.shape[1] // 4) // len(self.start))
         steps = np.zeros((len(x), len(self.start)))
@@ -173,7 +179,7 @@ class Forest:
         LightGBM's exact SHAP values: their sum is the raw output.
         """
         terms = np.zeros((len(x), len(self.start), x.shape[1] + 1))
-        if self.text is not None and len(x):
+        if self._is_grown and len(x):
             terms += self.booster.predict(x, pred_contrib=True).reshape(terms.shape)
         terms[:, :, -1] += self.start
         return terms
@@ -314,7 +320,7 @@ def boost(
     text = booster.model_to_string(num_iteration=best) if best > 0 else None
     curve = judge.curve if held_out is not None else [float("nan")] * (rounds + 1)
     return Boosted(
-        Forest(start, text),
+        Forest(start, parse_trees(text), train.binned.num_feature()),
         np.array(train_nll)[: rounds + 1],
         np.array(curve)[: rounds + 1],
         max(best, 0),

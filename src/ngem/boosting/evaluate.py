@@ -1,4 +1,4 @@
-"""Trees evaluated for many rows at a time, by comparisons and bit masks instead of branches.
+"""Trees evaluated for rows side by side, by comparisons and bit masks instead of branches.
 
 LightGBM takes a row from node to node. A processor cannot guess these steps, and thousands of trees
 do not fit into its cache. Here every node of a tree is asked at once, for many rows: those that
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from .._programs import kept
 from .trees import GAP_IS_NAN, IS_CATEGORICAL, Trees, gap_kinds, goes_left_by_default
 
 #: Leaves of a tree at most: beyond, going from node to node is faster.
@@ -23,8 +24,9 @@ _MOST_LEAVES = 64
 #: Leaves that one mask holds, and the mask of all of them.
 _BITS, _ALL = 32, 0xFFFFFFFF
 
-#: Rows that are evaluated together: their features stay in a core's cache.
-BLOCK = 1024
+#: Rows that are evaluated together, the first size that holds all of them. The features of the most
+#: stay in a core's cache.
+_SIZES = (8, 64, 1024)
 
 #: What LightGBM reads as zero.
 _ZERO = float(np.float32(1e-35))
@@ -50,7 +52,7 @@ class _Nodes(NamedTuple):
 
 
 class Evaluator:
-    """Trees, prepared for many rows.
+    """Trees, prepared for any number of rows.
 
     Args:
         trees: Trees for which `suits` is true.
@@ -77,7 +79,12 @@ class Evaluator:
 
     def __call__(self, x: np.ndarray) -> Float[np.ndarray, "batch raw"]:
         """Return the sums of steps of each row and raw output, in double precision."""
-        codes = np.zeros((max(1, len(self._columns)), BLOCK), np.int32)
+        size = next((size for size in _SIZES if len(x) <= size), _SIZES[-1])
+        blocks = [self._block(x[at : at + size], size) for at in range(0, len(x), size)]
+        return np.concatenate(blocks)
+
+    def _block(self, x: np.ndarray, size: int) -> Float[np.ndarray, "batch raw"]:
+        codes = np.zeros((max(1, len(self._columns)), size), np.int32)
         for row, (feature, treatment) in enumerate(self._columns):
             codes[row, : len(x)] = _codes(x[:, feature], self._levels[feature], treatment)
         with jax.enable_x64(True):
@@ -182,7 +189,7 @@ def _masks(
     return bits.view("<u4").astype(np.uint32)
 
 
-@jax.jit
+@kept()
 def _evaluate(
     nodes: _Nodes, codes: Int[Array, "column batch"], n_rounds: Int[Array, ""]
 ) -> Float[Array, "raw batch"]:

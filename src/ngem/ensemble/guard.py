@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from sklearn.linear_model import RidgeCV
 
 from .._programs import kept
 from ..families import AbstractFamily
@@ -174,8 +173,10 @@ def _make_guard(
     return Guard(**{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()})
 
 
-def _fit_linear(train: Rows) -> tuple[RidgeCV, Float[np.ndarray, "batch dim"]]:
-    """Return a linear model, and each row's error when the row is left out."""
+def _fit_linear(train: Rows) -> tuple[Any, Float[np.ndarray, "batch dim"]]:
+    """Return scikit-learn's linear model, and each row's error when the row is left out."""
+    from sklearn.linear_model import RidgeCV  # slow to import, and predictions do without
+
     rows = np.flatnonzero(train.counts)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).astype(int))]
     x, y, counts = (part[rows] for part in train[:3])

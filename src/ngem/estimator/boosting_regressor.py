@@ -256,7 +256,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         outputs, n_features = self._outputs, self.model_.inputs.n_features
         gains = np.zeros((outputs.num_raw, n_features))
         for forest in self.model_.inputs.forests:
-            gains += boosting.parse_trees(forest.text).gains(outputs.num_raw, n_features)
+            gains += forest.trees.gains(outputs.num_raw, n_features)
         return {name: _fractions(gains[rows].sum(axis=0)) for name, rows in self._places.items()}
 
     def shap_values(self, X: Any, of: str = "means") -> np.ndarray:

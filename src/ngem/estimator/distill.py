@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from .density_regressor import DensityRegressor, to_key
@@ -100,6 +99,8 @@ def between_neighbors(
 
 def _nearest(x: Float[np.ndarray, "batch column"]) -> Int[np.ndarray, "batch near"]:
     """Return each row's nearest rows, itself among them, in units of standard deviations."""
+    from sklearn.neighbors import NearestNeighbors  # slow to import, and predictions do without
+
     center, scale = np.nanmean(x, axis=0), np.nanstd(x, axis=0)
     standard = np.nan_to_num((x - center) / np.where(scale > 0, scale, 1))
     count = min(_NEIGHBORS + 1, len(x))

@@ -33,6 +33,9 @@ _SIZES = (8, 256, 8192)
 #: The same for regions, which cost a thousand times as much.
 _REGIONS = (32, 1024)
 
+#: Levels at a time for which quantiles of few rows are found.
+_LEVELS = 4
+
 #: Numbers that a program may keep at a time. A block has fewer rows where each row needs many.
 _BUDGET = 2**24
 
@@ -457,10 +460,14 @@ def _distance(
 def _quantiles(
     network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
-    # The network runs once; then one level at a time, so that one program serves any number of
-    # them.
+    # The network runs once; then so many levels at a time, so that one program serves any number of
+    # them. Where rows are few a call costs more than a few levels that nobody asked for.
     mixture = _marginal_mixtures(network, jnp.asarray(x))
-    return np.stack([np.asarray(mixture.quantile(level)) for level in levels], axis=1)
+    at_once = _LEVELS if len(x) <= _SIZES[1] else 1
+    missing = -len(levels) % at_once
+    parts = np.pad(levels, (0, missing), mode="edge").reshape(-1, at_once)
+    found = [np.asarray(mixture.quantile(part)) for part in parts]
+    return np.moveaxis(np.concatenate(found, axis=-1)[..., : len(levels)], -1, 1)
 
 
 @kept()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _files
-from ..boosting import DTYPES, Forest, Trees, own_guard, parse_trees, tree_predictor
+from ..boosting import DTYPES, Forest, Trees, own_guard, tree_predictor
 from ..families import is_known
 from . import boosting_parameters as parameters
 from .file_parts import (
@@ -128,7 +128,7 @@ def _arrays(saved: Saved) -> dict[str, np.ndarray]:
 
 def forest_arrays(name: str, forest: Forest) -> dict[str, np.ndarray]:
     """Return the trees of a member as arrays, each with the name in front of its own."""
-    parts = parse_trees(forest.text)._asdict()
+    parts = forest.trees._asdict()
     return {f"{name}.start": forest.start, **{f"{name}.{part}": parts[part] for part in parts}}
 
 
@@ -180,4 +180,4 @@ def read_forest(
         n_trees=rounds * num_raw, n_features=n_features, most_leaves=settings["num_leaves"]
     )
     need(fault is None, "whole trees", fault)
-    return Forest(start, trees.to_text(num_raw, n_features) if rounds else None)
+    return Forest(start, trees, n_features)

@@ -352,7 +352,7 @@ class Mixture(eqx.Module):
         program = Mixture._quantiles if levels.ndim else Mixture._quantile
         return self._each_row(program, shared=(levels,))
 
-    @eqx.filter_jit
+    @kept()
     def _quantiles(self, q: Float[Array, "*levels"]) -> Float[Array, "..."]:
         # Few at a time where there are many rows, so that memory is bounded.
         at_once = max(1, _BLOCK // max(1, math.prod(self.batch_shape)))

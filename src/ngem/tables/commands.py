@@ -15,7 +15,6 @@ from .. import _files
 from .._console import Output
 from .._errors import check_choice
 from ..estimator.encoding import Encoded
-from ..estimator.frames import are_given
 from ..estimator.loading import MODEL_KINDS, load
 from ..estimator.schema import Schema
 from ..training import FitError
@@ -429,7 +428,7 @@ def _load_model(path: Path, missing: str | None) -> tuple[Estimator, Schema]:
         raise TableError(f"the model must be a file, got {str(path)!r}; `ngem fit` writes one.")
     estimator = load(path)
     schema = getattr(estimator, "table_", None)
-    if schema is None or not are_given(schema.names):
+    if schema is None or not hasattr(estimator, "feature_names_in_"):
         raise TableError(
             f"{path} must be a model that `ngem fit` wrote, got one fitted in Python to an "
             "array, which does not know the names of its columns; use it in Python, or fit it to a "
