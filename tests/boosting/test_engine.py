@@ -100,6 +100,33 @@ def test_train_likelihood_rises_in_every_round(curvature):
     np.testing.assert_allclose(np.mean(losses), done.train_nll[-1], rtol=1e-5)
 
 
+def test_a_step_that_all_rows_ask_for_needs_no_split():
+    """Errors of one size: no split of the scale's tree gains anything, and yet it has to fall."""
+    x, y = np.arange(60.0)[:, None], np.tile([-1.0, 1.0], 30)
+    trees = TreeSettings(learning_rate=0.2, num_leaves=2, min_rows_in_leaf=30)
+    done = run(trees, x, y, raw_of([1.0], [0.0], [10.0]), rounds=60, curvature="fisher")
+    np.testing.assert_allclose(done.forest.raw(x), [[0.0, 0.0, 0.0]] * 60, atol=1e-3)
+    best_nll = 0.5 + 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(done.train_nll[-1], best_nll, atol=1e-5)
+    assert np.all(np.diff(done.train_nll) < 1e-6)
+
+
+def test_common_steps_end_with_the_best_round():
+    """Held-out rows with larger errors stop the fall of the scale; later steps are not kept."""
+    x, sign = np.zeros((120, 1)), np.tile([-1.0, 1.0], 60)
+    x[:60] = np.arange(60.0)[:, None] % 30
+    y = np.where(np.arange(120) < 60, 0.5, 1.0) * sign
+    trees = TreeSettings(learning_rate=0.2, num_leaves=2, min_rows_in_leaf=30)
+    rows, outputs = rows_of(trees, x, y), Outputs(1, 1, FAMILY)
+    plan = Plan(outputs, Curvature("fisher"), trees, 100, 10, 1)
+    train, held_out = rows.take(np.arange(60)), rows.take(np.arange(60, 120))
+    done = boost(plan, train, held_out, raw_of([1.0], [0.0], [4.0]), 0)
+    assert 0 < done.best_round < len(done.validation_nll) - 1
+    np.testing.assert_allclose(np.exp(done.forest.raw(x)[:, 2]), 1.0, atol=0.2)
+    kept = row_nll(outputs, done.forest.raw(x[60:]).T, held_out.y)
+    np.testing.assert_allclose(np.mean(kept), done.validation_nll.min(), rtol=1e-5)
+
+
 def test_permuted_components_grow_permuted_trees():
     x, y = three_branches(300)
     order = np.array([2, 0, 1])

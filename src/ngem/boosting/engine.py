@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -17,6 +18,12 @@ _FEW_TREES = 16
 
 #: Up to so many rows, LightGBM takes all trees at once.
 _FEW_ROWS = 64
+
+#: Rows, at least, that tell whether a tree has changed any.
+_FEW_CHANGES = 1000
+
+#: A common step of raw outputs that is not worth a round.
+_LEAST_STEP = 1e-6
 
 
 def import_lightgbm() -> Any:
@@ -263,15 +270,66 @@ class _Judge:
         else:
             self.curve.append(float("nan"))
 
-    def add(self, raw: np.ndarray, data: Any) -> tuple[str, float, bool]:
-        """Take in the raw outputs after a round, as LightGBM hands them out."""
+    def add(
+        self, raw: np.ndarray, data: Any, shift: float | np.ndarray = 0.0
+    ) -> tuple[str, float, bool]:
+        """Take in the raw outputs after a round, as LightGBM hands them out, and their shift."""
         del data
-        losses = np.asarray(row_nll(self._outputs, _single(raw), self._y), np.float64)
+        losses = np.asarray(row_nll(self._outputs, _single(raw + shift), self._y), np.float64)
         nll = float(np.average(losses, weights=self._weights))
         if not self.curve or nll < self.curve[self.best]:
             self.best, self.log_density = len(self.curve), -losses
         self.curve.append(nll)
         return "nll", nll, False
+
+
+class _Grower:
+    """Rounds of trees, and steps that all rows of an output take together.
+
+    LightGBM drops a tree without a split. But where all rows ask for the same step, no split gains
+    anything: once every error is small, all log scales should fall alike. Such an output takes the
+    step of a leaf that holds all rows.
+
+    Attributes:
+        shift: Sum of these steps, for each raw output.
+        curve: Mean negative log-likelihood of the training rows before each round.
+        until: For each number of rounds, how many of LightGBM's are kept, and the shift.
+    """
+
+    def __init__(self, plan: Plan, rows: Rows) -> None:
+        self._plan, self._y, self._weights = plan, jnp.asarray(rows.y), jnp.asarray(rows.weights)
+        self._every = max(1, rows.y.shape[1] // _FEW_CHANGES)
+        self.shift = np.zeros(plan.outputs.num_raw)
+        self.curve: list[float] = []
+        self.until: list[tuple[int, np.ndarray]] = [(0, self.shift)]
+
+    def grow(self, booster: Any) -> bool:
+        """Add a round; return whether it moved any output."""
+        booster.update(fobj=self.step)
+        booster.eval_train(self._shift_unsplit)
+        self.until.append((booster.current_iteration(), self.shift))
+        return self._moved
+
+    def step(self, raw: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return gradient and curvature of all rows, as LightGBM asks for them."""
+        del data
+        plan, rows = self._plan, _single(raw + self.shift)
+        step = newton(plan.outputs, plan.curvature, rows, self._y, self._weights)
+        grad, curvature = np.asarray(step.grad), np.asarray(step.curvature)
+        total = curvature.sum(axis=1, dtype=np.float64) + plan.trees.l2
+        leaf = -grad.sum(axis=1, dtype=np.float64) / np.where(total > 0, total, 1.0)
+        self._common, self._before = plan.trees.learning_rate * leaf, raw[:: self._every].copy()
+        self.curve.append(float(step.nll))
+        return grad.T, curvature.T
+
+    def _shift_unsplit(self, raw: np.ndarray, data: Any) -> tuple[str, float, bool]:
+        """Take the common step of each output whose tree has not changed any row."""
+        del data
+        is_split = (raw[:: self._every] != self._before).any(axis=0)
+        steps = np.where(is_split, 0.0, self._common)
+        self.shift = self.shift + steps
+        self._moved = bool(is_split.any() or (abs(steps) > _LEAST_STEP).any())
+        return "shift", 0.0, False
 
 
 def boost(
@@ -292,38 +350,30 @@ def boost(
         seed: Seed of rows and columns that a round sees.
         report: Called after each round with its number, both likelihoods and the best so far.
     """
-    outputs, y, weights = plan.outputs, jnp.asarray(train.y), jnp.asarray(train.weights)
-    train_nll: list[float] = []
-
-    def objective(raw: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
-        del data
-        step = newton(outputs, plan.curvature, _single(raw), y, weights)
-        train_nll.append(float(step.nll))
-        return np.asarray(step.grad).T, np.asarray(step.curvature).T
-
     booster = _start_booster(plan, train, held_out, start, seed)
-    judge = _Judge(outputs, held_out, start)
+    grower, judge = _Grower(plan, train), _Judge(plan.outputs, held_out, start)
     rounds, most = 0, plan.max_rounds if train.can_split else 0
-    while rounds < most and not booster.update(fobj=objective):
-        if not np.isfinite(train_nll[-1]):
+    while rounds < most and grower.grow(booster):
+        if not np.isfinite(grower.curve[-1]):
             rounds -= 1  # the last round has gone too far
             break
         rounds += 1
         if held_out is not None:
-            booster.eval_valid(judge.add)
-        report(rounds, train_nll[-1], judge.curve[-1], judge.curve[judge.best])
+            booster.eval_valid(partial(judge.add, shift=grower.shift))
+        report(rounds, grower.curve[-1], judge.curve[-1], judge.curve[judge.best])
         if held_out and plan.patience and rounds - judge.best >= plan.patience:
             break
-    if len(train_nll) == rounds:  # unless a round without a split has ended the loop
-        booster.eval_train(lambda raw, data: ("nll", float(objective(raw, data)[0][0, 0]), False))
-    best = judge.best if held_out is not None else rounds
-    text = booster.model_to_string(num_iteration=best) if best > 0 else None
+    if len(grower.curve) == rounds:  # unless a round that moved nothing has ended the loop
+        booster.eval_train(lambda raw, data: ("nll", float(grower.step(raw, data)[0][0, 0]), False))
+    best = max(judge.best if held_out is not None else rounds, 0)
+    grown, shift = grower.until[best]
+    text = booster.model_to_string(num_iteration=grown) if grown > 0 else None
     curve = judge.curve if held_out is not None else [float("nan")] * (rounds + 1)
     return Boosted(
-        Forest(start, parse_trees(text), train.binned.num_feature()),
-        np.array(train_nll)[: rounds + 1],
+        Forest(start + shift, parse_trees(text), train.binned.num_feature()),
+        np.array(grower.curve)[: rounds + 1],
         np.array(curve)[: rounds + 1],
-        max(best, 0),
+        best,
         judge.log_density,
     )
 
