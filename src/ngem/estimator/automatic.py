@@ -56,6 +56,7 @@ def fit_best(estimator: Any, candidates: Candidates, *rows: Any, **more: Any) ->
 
     def fit(family: str) -> Any:
         own: Any = clone(estimator)
+        own._repeats = estimator._repeats
         return own.set_params(family=family, random_state=seed).fit(*rows, **more)
 
     fitted = [fit(family) for family in candidates.families]
