@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _errors, boosting
 from ..families import settle_name
@@ -13,6 +12,7 @@ from . import boosting_parameters as parameters
 from . import tree_file
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
+from .interface import check_fitted
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .rules import AUTO
 from .targets import make_model, read_inside
@@ -252,7 +252,7 @@ class MixtureBoostingRegressor(MemberRegressor):
     @property
     def feature_importances_(self) -> dict[str, np.ndarray]:
         """Fraction of the gain of all splits that each column has: of weights, means and scales."""
-        check_is_fitted(self)
+        check_fitted(self)
         outputs, n_features = self._outputs, self.model_.inputs.n_features
         gains = np.zeros((outputs.num_raw, n_features))
         for forest in self.model_.inputs.forests:

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from sklearn.utils import check_random_state
 
 from .density_regressor import DensityRegressor, to_key
 from .encoding import Encoded
+from .interface import random_state_of
 from .regressor import MDNRegressor
 
 #: In a column of at most this many values no others are made up between two of them.
@@ -59,7 +59,7 @@ def distill(
     ...     return distill(stack, X, random_state=0)
     """
     x = teacher._read_features(X)
-    rng = check_random_state(random_state)
+    rng = random_state_of(random_state)
     rows = between_neighbors(x, n_rows, np.random.default_rng(rng.randint(2**31 - 1)))
     draws = teacher.model_.sample(rows, 1, to_key(rng.randint(2**31 - 1)))[:, 0]
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
@@ -16,6 +14,7 @@ from .density_regressor import DensityRegressor, to_key
 from .diagnostics import diagnose
 from .file_parts import FitInfo, fit_info
 from .frames import are_given
+from .interface import check_fitted, random_state_of
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
@@ -80,7 +79,7 @@ class MemberRegressor(DensityRegressor):
         What it predicts for these rows is what the estimator would have predicted had it not seen
         them, but for the other members.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if self.folds_ is None:
             raise ValueError(
                 "the estimator must know which rows it held out, got one that was loaded from a "
@@ -124,7 +123,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import to_torch
 
-        check_is_fitted(self)
+        check_fitted(self)
         return to_torch(self.model_)
 
     def to_onnx(
@@ -152,7 +151,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import write_onnx
 
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else [str(name) for name in names]
         if self.table_ is not None:
@@ -175,7 +174,7 @@ class MemberRegressor(DensityRegressor):
         watched: Table | None,
     ) -> tuple[int, list[np.ndarray], Table]:
         """Choose a seed, the rows that each member holds out, and the rows that members see."""
-        seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+        seed = int(random_state_of(settings["random_state"]).randint(2**31 - 1))
         held_out = choose_held_out(
             settings, len(table.x), is_watched=watched is not None, seed=seed
         )
@@ -305,7 +304,7 @@ class MemberRegressor(DensityRegressor):
 
     def _to_saved(self) -> Saved:
         """Return everything that a model file holds."""
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return Saved(
             settings=self._fit_settings,

@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .. import training
 from .._machine import claim_process
@@ -20,6 +19,7 @@ from ..streams import Stream, StreamError
 from ..training import Progress
 from . import encoding, parameters
 from .feed import Encoder, StreamFeed
+from .interface import random_state_of
 from .members import (
     Job,
     Member,
@@ -106,7 +106,7 @@ def read_stream(
     takes_gaps = settings["missing"] == "impute"
     is_rounded = settings["resolution"] is not None
     found = survey(stream, family, takes_gaps=takes_gaps, is_rounded=is_rounded)
-    seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+    seed = int(random_state_of(settings["random_state"]).randint(2**31 - 1))
     if found.kept is not None:
         return _in_memory(estimator, found, settings, seed, units)
     if is_rounded and family.base is not family:
