@@ -8,10 +8,9 @@ import abc
 import numbers
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _errors
@@ -23,6 +22,7 @@ from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
+from .seeds import draw_seed, to_key
 from .shapes import check_features, check_targets
 
 _FLOATS = (np.float64, np.float32)
@@ -208,7 +208,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             random_state: Seed of these random numbers.
         """
         table = self._read_known(X, y)
-        seed = check_random_state(random_state).randint(2**31 - 1)
+        seed = draw_seed(random_state)
         return self._like_targets(self.model_.pit(table.x, table.y, seed))
 
     def crps(self, X: Any, y: Any) -> np.ndarray:
@@ -412,18 +412,6 @@ def _read_n_samples(value: Any) -> int:
             "n_samples=100, and call again with another random_state for more."
         )
     return int(value)
-
-
-def to_key(random_state: Any) -> Any:
-    """Return JAX's key for a random state of scikit-learn's kind."""
-    try:
-        state = check_random_state(random_state)
-    except ValueError:
-        raise ValueError(
-            "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState, "
-            f"got {random_state!r}; try random_state=0."
-        ) from None
-    return jax.random.key(int(state.randint(2**31 - 1)))
 
 
 def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..distributed import active_work
@@ -28,6 +27,7 @@ from .prediction import Model, Readable
 from .preprocessing import Scaling
 from .regressor import MDNRegressor
 from .rules import POSITIVE, Rule, check_rules, choice, integer, number, optional, plain_value
+from .seeds import draw_seed
 
 #: The kind of model file of each estimator that a stack may hold.
 FILE_KINDS: dict[type, str] = {
@@ -212,7 +212,7 @@ class DensityStack(MemberRegressor):
         self, X: Any, y: Any, sample_weight: Any, upper: Any
     ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
         """Return the fitted kinds by name, and why others were not fitted."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = draw_seed(self.random_state)
         unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
         skipped: dict[str, str] = {}
