@@ -42,10 +42,19 @@ os.environ.update(NPROC="1", OPENBLAS_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="
 MODULES = {
     "geometry": (["geometry.py"], ["test_geometry.py", "objectives"]),
     "families": (["families/*.py"], ["families", "test_geometry.py"]),
-    "objectives": (["objectives/*.py"], ["objectives", "test_geometry.py"]),
-    "mixture": (["mixture/*.py"], ["mixture"]),
+    "objectives": (
+        ["objectives/*.py"],
+        ["objectives", "test_geometry.py", "families/test_intervals.py"],
+    ),
+    "mixture": (
+        ["mixture/*.py"],
+        [
+            "mixture",
+            *(f"families/test_{name}.py" for name in ("counts", "intervals", "directions")),
+        ],
+    ),
     "metrics": (["metrics.py"], ["test_metrics.py"]),
-    "training": (["training/*.py"], ["training"]),
+    "training": (["training/*.py"], ["training", "estimator/test_streams.py"]),
     "boosting": (["boosting/*.py"], ["boosting", "estimator/test_boosting_regressor.py"]),
     "torch": (["torch/*.py"], ["torch"]),
     "preprocessing": (["estimator/preprocessing.py"], ["estimator/test_preprocessing.py"]),
