@@ -15,7 +15,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ngem import ConformalRegressor, DensityStack, MDNRegressor, MixtureBoostingRegressor
-from ngem.estimator.interface import Regressor, random_state_of, read_features, read_numbers
+from ngem.estimator.interface import Regressor, read_features, read_numbers
+from ngem.estimator.seeds import read_state
 
 
 class Line(Regressor):
@@ -116,11 +117,11 @@ def test_an_estimator_that_is_not_fitted_says_so():
 @pytest.mark.parametrize("seed", [0, 7, np.int64(7), np.random.RandomState(3)], ids=str)
 def test_seeds_are_read_as_scikit_learn_reads_them(seed):
     if isinstance(seed, np.random.RandomState):
-        assert random_state_of(seed) is seed
+        assert read_state(seed) is seed
     else:
         theirs = sklearn.utils.check_random_state(seed).randint(99, size=9)
-        np.testing.assert_array_equal(random_state_of(seed).randint(99, size=9), theirs)
-    assert random_state_of(None) is sklearn.utils.check_random_state(None)
+        np.testing.assert_array_equal(read_state(seed).randint(99, size=9), theirs)
+    assert read_state(None) is sklearn.utils.check_random_state(None)
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u1", "f2", "?", "O"])

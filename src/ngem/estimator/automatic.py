@@ -6,7 +6,8 @@ import numpy as np
 
 from ..families import Candidates, get_family, propose_families
 from .encoding import Encoded
-from .interface import cloned, random_state_of
+from .interface import cloned
+from .seeds import draw_seed
 
 
 def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
@@ -51,7 +52,7 @@ def fit_best(estimator: Any, candidates: Candidates, *rows: Any, **more: Any) ->
         The fitted estimator, and one sentence on why it has its family.
     """
     # One seed for all, so that each holds out the same rows.
-    seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))
+    seed = draw_seed(estimator.random_state)
 
     def fit(family: str) -> Any:
         own: Any = cloned(estimator)

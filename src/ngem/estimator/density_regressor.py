@@ -8,7 +8,6 @@ import abc
 import numbers
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from .. import _errors
@@ -20,7 +19,6 @@ from .interface import (
     Regressor,
     check_fitted,
     check_names,
-    random_state_of,
     read_features,
     read_numbers,
 )
@@ -28,6 +26,7 @@ from .observations import read_intervals, read_missing, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
+from .seeds import draw_seed, to_key
 from .shapes import check_features, check_targets
 
 #: Samples per row in one call, at most: more would fill the memory for a single row.
@@ -211,7 +210,7 @@ class DensityRegressor(Regressor):
             random_state: Seed of these random numbers.
         """
         table = self._read_known(X, y)
-        seed = random_state_of(random_state).randint(2**31 - 1)
+        seed = draw_seed(random_state)
         return self._like_targets(self.model_.pit(table.x, table.y, seed))
 
     def crps(self, X: Any, y: Any) -> np.ndarray:
@@ -405,11 +404,6 @@ def _read_n_samples(value: Any) -> int:
             "n_samples=100, and call again with another random_state for more."
         )
     return int(value)
-
-
-def to_key(random_state: Any) -> Any:
-    """Return JAX's key for a random state of scikit-learn's kind."""
-    return jax.random.key(int(random_state_of(random_state).randint(2**31 - 1)))
 
 
 def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:

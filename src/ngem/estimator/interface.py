@@ -7,7 +7,6 @@ tags and scores, and to check what is no plain array of numbers.
 
 import copy
 import inspect
-import numbers
 from functools import cache
 from typing import Any
 
@@ -139,20 +138,6 @@ def check_fitted(estimator: Any) -> None:
         raise NotFittedError(
             f"{name} must be fitted first, got one that is not fitted yet; call fit(X, y)."
         )
-
-
-def random_state_of(seed: Any) -> np.random.RandomState:
-    """Return numpy's generator for None, which is the global one, an integer or a generator."""
-    if seed is None or seed is np.random:
-        return np.random.mtrand._rand  # type: ignore
-    if isinstance(seed, numbers.Integral) and 0 <= int(seed) < 2**32:
-        return np.random.RandomState(int(seed))
-    if isinstance(seed, np.random.RandomState):
-        return seed
-    raise ValueError(
-        "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState, got "
-        f"{seed!r}; try random_state=0."
-    )
 
 
 def cloned(estimator: Any) -> Any:

@@ -10,17 +10,18 @@ import numpy as np
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
 from .automatic import choose_candidates, fit_best
-from .density_regressor import DensityRegressor, to_key
+from .density_regressor import DensityRegressor
 from .diagnostics import diagnose
 from .file_parts import FitInfo, fit_info
 from .frames import are_given
-from .interface import check_fitted, random_state_of
+from .interface import check_fitted
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
 from .prediction import Model
 from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
+from .seeds import draw_seed, to_key
 from .targets import TargetUnits
 
 
@@ -174,7 +175,7 @@ class MemberRegressor(DensityRegressor):
         watched: Table | None,
     ) -> tuple[int, list[np.ndarray], Table]:
         """Choose a seed, the rows that each member holds out, and the rows that members see."""
-        seed = int(random_state_of(settings["random_state"]).randint(2**31 - 1))
+        seed = draw_seed(settings["random_state"])
         held_out = choose_held_out(
             settings, len(table.x), is_watched=watched is not None, seed=seed
         )

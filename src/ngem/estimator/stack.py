@@ -19,13 +19,14 @@ from .boosting_regressor import MixtureBoostingRegressor
 from .encoding import Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
-from .interface import check_fitted, cloned, random_state_of
+from .interface import check_fitted, cloned
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
 from .preprocessing import Scaling
 from .regressor import MDNRegressor
 from .rules import POSITIVE, Rule, check_rules, choice, integer, number, optional, plain_value
+from .seeds import draw_seed
 
 #: The kind of model file of each estimator that a stack may hold.
 FILE_KINDS: dict[type, str] = {
@@ -210,7 +211,7 @@ class DensityStack(MemberRegressor):
         self, X: Any, y: Any, sample_weight: Any, upper: Any
     ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
         """Return the fitted kinds by name, and why others were not fitted."""
-        seed = int(random_state_of(self.random_state).randint(2**31 - 1))
+        seed = draw_seed(self.random_state)
         unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
         skipped: dict[str, str] = {}

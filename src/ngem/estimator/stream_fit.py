@@ -19,7 +19,6 @@ from ..streams import Stream, StreamError
 from ..training import Progress
 from . import encoding, parameters
 from .feed import Encoder, StreamFeed
-from .interface import random_state_of
 from .members import (
     Job,
     Member,
@@ -33,6 +32,7 @@ from .members import (
 )
 from .preprocessing import Inputs, Scaling, Table, check_units, held_out_count
 from .schema import Schema
+from .seeds import draw_seed
 from .survey import Survey, survey, target_scaling
 from .targets import TargetUnits, read_inside
 
@@ -106,7 +106,7 @@ def read_stream(
     takes_gaps = settings["missing"] == "impute"
     is_rounded = settings["resolution"] is not None
     found = survey(stream, family, takes_gaps=takes_gaps, is_rounded=is_rounded)
-    seed = int(random_state_of(settings["random_state"]).randint(2**31 - 1))
+    seed = draw_seed(settings["random_state"])
     if found.kept is not None:
         return _in_memory(estimator, found, settings, seed, units)
     if is_rounded and family.base is not family:
