@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
-
 from .boosting_regressor import MixtureBoostingRegressor
+from .interface import Regressor
 from .regressor import MDNRegressor
 
 
 class Kind(NamedTuple):
     """A kind of model: an estimator, and what differs from its defaults."""
 
-    estimator: type[BaseEstimator]
+    estimator: type[Regressor]
     settings: Mapping[str, Any]
 
 
@@ -49,7 +48,7 @@ def make_kind(name: str, *, repeats: int = 1, **shared: Any) -> Any:
         shared: Settings.
     """
     kind = KINDS[name]
-    known = kind.estimator._get_param_names()
+    known = kind.estimator.param_names()
     # Components of trees have independent targets, and a stack has components of one family.
     shared = {"covariance": "diag", **shared}
     settings = {key: value for key, value in shared.items() if key in known}

@@ -7,9 +7,6 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..distributed import active_work
 from ..ensemble import MOST_REPEATS
@@ -18,6 +15,7 @@ from .boosting_regressor import MixtureBoostingRegressor
 from .encoding import Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
+from .interface import check_fitted, cloned
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .regressor import MDNRegressor
@@ -32,6 +30,7 @@ from .rules import (
     optional,
     plain_value,
 )
+from .seeds import draw_seed
 from .stacking import Combined, choose_repeats, combine, stack_models
 
 #: The kind of model file of each estimator that a stack may hold.
@@ -220,7 +219,7 @@ class DensityStack(MemberRegressor):
         self, X: Any, y: Any, sample_weight: Any, upper: Any
     ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
         """Return the fitted kinds by name, and why others were not fitted."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = draw_seed(self.random_state)
         unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
         skipped: dict[str, str] = {}
@@ -243,7 +242,7 @@ class DensityStack(MemberRegressor):
         """Return the name and a new estimator of a kind."""
         if not isinstance(kind, str):
             is_ours = type(kind[1]) in FILE_KINDS
-            return kind[0], clone(kind[1]) if is_ours else FoldedRegressor(clone(kind[1]))
+            return kind[0], cloned(kind[1]) if is_ours else FoldedRegressor(cloned(kind[1]))
         return kind, make_kind(kind, verbose=self.verbose, missing="impute")
 
     def _gains(self, combined: Combined) -> dict[str, Any]:
@@ -276,7 +275,7 @@ class DensityStack(MemberRegressor):
         stack_file.save(path, self._to_saved())
 
     def _to_saved(self) -> Any:
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         kept = stack_file.SETTINGS
         return stack_file.SavedStack(
@@ -319,7 +318,7 @@ class DensityStack(MemberRegressor):
             need(RULES[name].test(value), f"{name} of {RULES[name].expected}", value)
         kinds = {kind: estimator for estimator, kind in FILE_KINDS.items()}
         estimators = {part.name: kinds[part.kind]._from_saved(part.saved) for part in saved.parts}
-        unfitted = [(name, clone(estimator)) for name, estimator in estimators.items()]
+        unfitted = [(name, cloned(estimator)) for name, estimator in estimators.items()]
         self = cls(unfitted, **saved.settings, random_state=saved.fit_info.random_state)
         self._know_columns(saved.table, saved.feature_names, saved.n_features)
         self.estimators_ = estimators
