@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from ..families import Candidates, get_family, propose_families
 from .encoding import Encoded
+from .interface import cloned
+from .seeds import draw_seed
 
 
 def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
@@ -52,10 +52,10 @@ def fit_best(estimator: Any, candidates: Candidates, *rows: Any, **more: Any) ->
         The fitted estimator, and one sentence on why it has its family.
     """
     # One seed for all, so that each holds out the same rows.
-    seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    seed = draw_seed(estimator.random_state)
 
     def fit(family: str) -> Any:
-        own: Any = clone(estimator)
+        own: Any = cloned(estimator)
         return own.set_params(family=family, random_state=seed).fit(*rows, **more)
 
     fitted = [fit(family) for family in candidates.families]

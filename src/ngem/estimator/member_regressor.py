@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
 from .automatic import choose_candidates, fit_best
-from .density_regressor import DensityRegressor, to_key
+from .density_regressor import DensityRegressor
 from .diagnostics import diagnose
 from .file_parts import FitInfo, fit_info
 from .frames import are_given
+from .interface import check_fitted
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
 from .prediction import Model
 from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
+from .seeds import draw_seed, to_key
 from .targets import TargetUnits
 
 
@@ -80,7 +80,7 @@ class MemberRegressor(DensityRegressor):
         What it predicts for these rows is what the estimator would have predicted had it not seen
         them, but for the other members.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if self.folds_ is None:
             raise ValueError(
                 "the estimator must know which rows it held out, got one that was loaded from a "
@@ -124,7 +124,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import to_torch
 
-        check_is_fitted(self)
+        check_fitted(self)
         return to_torch(self.model_)
 
     def to_onnx(
@@ -152,7 +152,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import write_onnx
 
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else [str(name) for name in names]
         if self.table_ is not None:
@@ -175,7 +175,7 @@ class MemberRegressor(DensityRegressor):
         watched: Table | None,
     ) -> tuple[int, list[np.ndarray], Table]:
         """Choose a seed, the rows that each member holds out, and the rows that members see."""
-        seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+        seed = draw_seed(settings["random_state"])
         held_out = choose_held_out(
             settings, len(table.x), is_watched=watched is not None, seed=seed
         )
@@ -305,7 +305,7 @@ class MemberRegressor(DensityRegressor):
 
     def _to_saved(self) -> Saved:
         """Return everything that a model file holds."""
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return Saved(
             settings=self._fit_settings,

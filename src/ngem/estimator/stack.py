@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..distributed import active_work
 from ..ensemble import Part, StackPredictor, stack
@@ -22,12 +19,14 @@ from .boosting_regressor import MixtureBoostingRegressor
 from .encoding import Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
+from .interface import check_fitted, cloned
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
 from .prediction import Model, Readable
 from .preprocessing import Scaling
 from .regressor import MDNRegressor
 from .rules import POSITIVE, Rule, check_rules, choice, integer, number, optional, plain_value
+from .seeds import draw_seed
 
 #: The kind of model file of each estimator that a stack may hold.
 FILE_KINDS: dict[type, str] = {
@@ -212,7 +211,7 @@ class DensityStack(MemberRegressor):
         self, X: Any, y: Any, sample_weight: Any, upper: Any
     ) -> tuple[dict[str, "_Fitted"], dict[str, str]]:
         """Return the fitted kinds by name, and why others were not fitted."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = draw_seed(self.random_state)
         unfitted = dict(map(self._estimator, self.kinds or QUALITIES[self.quality]))
         fitted: dict[str, _Fitted] = {}
         skipped: dict[str, str] = {}
@@ -234,7 +233,7 @@ class DensityStack(MemberRegressor):
         """Return the name and a new estimator of a kind."""
         if not isinstance(kind, str):
             is_ours = type(kind[1]) in FILE_KINDS
-            return kind[0], clone(kind[1]) if is_ours else FoldedRegressor(clone(kind[1]))
+            return kind[0], cloned(kind[1]) if is_ours else FoldedRegressor(cloned(kind[1]))
         return kind, make_kind(kind, verbose=self.verbose, missing="impute")
 
     def _gains(self, nll: float) -> dict[str, Any]:
@@ -264,7 +263,7 @@ class DensityStack(MemberRegressor):
         stack_file.save(path, self._to_saved())
 
     def _to_saved(self) -> Any:
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         kept = stack_file.SETTINGS
         return stack_file.SavedStack(
@@ -307,7 +306,7 @@ class DensityStack(MemberRegressor):
             need(RULES[name].test(value), f"{name} of {RULES[name].expected}", value)
         kinds = {kind: estimator for estimator, kind in FILE_KINDS.items()}
         estimators = {part.name: kinds[part.kind]._from_saved(part.saved) for part in saved.parts}
-        unfitted = [(name, clone(estimator)) for name, estimator in estimators.items()]
+        unfitted = [(name, cloned(estimator)) for name, estimator in estimators.items()]
         self = cls(unfitted, **saved.settings, random_state=saved.fit_info.random_state)
         self._know_columns(saved.table, saved.feature_names, saved.n_features)
         self.estimators_ = estimators

@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .. import training
 from .._machine import claim_process
@@ -33,6 +32,7 @@ from .members import (
 )
 from .preprocessing import Inputs, Scaling, Table, check_units, held_out_count
 from .schema import Schema
+from .seeds import draw_seed
 from .survey import Survey, survey, target_scaling
 from .targets import TargetUnits, read_inside
 
@@ -106,7 +106,7 @@ def read_stream(
     takes_gaps = settings["missing"] == "impute"
     is_rounded = settings["resolution"] is not None
     found = survey(stream, family, takes_gaps=takes_gaps, is_rounded=is_rounded)
-    seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+    seed = draw_seed(settings["random_state"])
     if found.is_whole:
         return _in_memory(estimator, found, settings, seed, units)
     if is_rounded and family.base is not family:

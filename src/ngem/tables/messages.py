@@ -25,6 +25,7 @@ _SETTINGS = {
     "num_leaves": "leaves",
     "min_rows_in_leaf": "rows in a leaf",
     "learning_rate": "learning rate",
+    "weight_rate": "rate of weights",
 }
 
 #: Nats per row from which on a gain is worth a word.
