@@ -69,13 +69,12 @@ def fit(
     code = start_fit(processes, out)
     if code is not None:
         return code
-    is_stream = source.memory is not None
-    team = make_team(processes, split, source.model, settings, out, is_stream=is_stream)
+    team = make_team(processes, split, source.model, settings, out)
     if team is not None and not team.place.is_first:
         output = Output(quiet=True)
         estimator.set_params(verbose=0)
     working = contextlib.nullcontext() if team is None else team.at_work()
-    if not is_stream:
+    if source.memory is None:
         with opened(source.path, source.how) as table:
             schema, rows, facts = source.load(table)
         output.text(messages.table_text(source.path, {**settings, **facts}))
