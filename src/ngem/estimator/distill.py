@@ -36,6 +36,7 @@ def distill(
     X: Any,
     *,
     n_rows: int = 100_000,
+    n_draws: int = 1,
     n_corners: int = 2,
     random_state: Any = None,
     **settings: Any,
@@ -62,7 +63,9 @@ def distill(
     x = teacher._read_features(X)
     rng = read_state(random_state)
     rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)), n_corners)
-    draws = teacher.model_.sample(rows, 1, to_key(rng))[:, 0]
+    draws = teacher.model_.sample(rows, n_draws, to_key(rng))
+    draws = draws.reshape(-1, draws.shape[2])
+    rows = np.repeat(rows, n_draws, axis=0)
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
     seed = draw_seed(rng)
     own: dict[str, Any] = {"missing": "impute"} if np.isnan(rows).any() else {}
