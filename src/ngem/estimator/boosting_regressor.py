@@ -11,6 +11,7 @@ from ..families import settle_name
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
+from .automatic import known_names
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .member_regressor import MemberRegressor, count_rows, histories, judge
@@ -39,7 +40,8 @@ class MixtureBoostingRegressor(MemberRegressor):
             "weibull" of positive targets; "logitnormal(0, 100)" or "beta(0, 100)" of targets
             between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
             of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
-            of its own. "auto" lets held-out rows choose from what suits the targets. Several target
+            of its own. "auto" lets held-out rows choose from what suits the targets. Or one for
+            each target column, as a dictionary by name or a list in their order. Several target
             columns are independent within a component.
         curvature (str): "fisher", the weight of a component times its Fisher information; or "em",
             with responsibilities in place of weights, so that a leaf's step of a mean is an M-step.
@@ -192,7 +194,9 @@ class MixtureBoostingRegressor(MemberRegressor):
         parameters.check(settings)
         self.__dict__.pop("model_", None)
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        settings["family"] = settle_name(settings["family"], table.y)
+        settings["family"] = settle_name(
+            settings["family"], table.y, known_names(X, y, table.y.shape[1])
+        )
         family = parameters.family(settings)
         table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])

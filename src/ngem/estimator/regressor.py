@@ -11,6 +11,7 @@ from ..nn import average
 from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
+from .automatic import known_names
 from .continued import go_on, go_on_settings, known_units, networks_of, report_drift
 from .member_regressor import MemberRegressor, count_rows, histories, judge
 from .members import Job, Member, standardized, train_members
@@ -40,7 +41,8 @@ class MDNRegressor(MemberRegressor):
             "weibull" of positive targets; "logitnormal(0, 100)" or "beta(0, 100)" of targets
             between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
             of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
-            of its own. "auto" lets held-out rows choose from what suits the targets.
+            of its own. "auto" lets held-out rows choose from what suits the targets. Or one for
+            each target column, as a dictionary by name or a list in their order.
         covariance (str or None): "diag"; for Gaussian components also "full", for targets that are
             correlated within a component; "tied", one full covariance for all components of a row;
             "low-rank(4)", four factors that targets share beside a scale of their own, for many
@@ -275,7 +277,9 @@ class MDNRegressor(MemberRegressor):
             return self._fit_rows(rows._replace(start=start))
         known = None if units is None else self.n_outputs_
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper, n_outputs=known)
-        settings["family"] = settle_name(settings["family"], table.y)
+        settings["family"] = settle_name(
+            settings["family"], table.y, known_names(X, y, table.y.shape[1])
+        )
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
             settings, *table.y.shape[::-1], has_intervals=table.ends is not None

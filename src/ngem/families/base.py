@@ -2,8 +2,9 @@
 
 A family handles one component and one target: no batch axis, no component axis. It holds only
 static settings; what is learned lives in its parameters, a pytree of the family's own. Code
-outside a family treats that pytree as opaque and knows one thing about it: the first axis of every
-leaf is the axis of targets, `dim`.
+outside a family treats that pytree as opaque.
+
+Defaults are those of independent coordinates: the first axis of every leaf is the axis of targets.
 """
 
 import abc
@@ -65,7 +66,8 @@ class AbstractFamily(abc.ABC):
     @property
     def kind(self) -> Any:
         """What two families have in common whose components may stand in one mixture."""
-        return type(self)
+        own = (*self.options, *self.covariance_options)
+        return type(self), tuple(getattr(self, option) for option in own)
 
     @property
     def is_scalable(self) -> bool:
@@ -118,6 +120,10 @@ class AbstractFamily(abc.ABC):
         """Single values with a probability of their own, ascending, beside a density."""
         return ()
 
+    def is_atom(self, y: np.ndarray) -> np.ndarray:
+        """Return where targets, (..., dim), are atoms."""
+        return np.isin(y, self.atoms)
+
     @property
     def circle(self) -> float | None:
         """Length of the circle on which targets lie; None on a line."""
@@ -126,6 +132,10 @@ class AbstractFamily(abc.ABC):
     def difference(self, one: Any, other: Any) -> Any:
         """Return one value minus another; on a circle, the shorter way. NumPy and JAX alike."""
         return one - other
+
+    def unit_changes(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each column whether it may have another zero, and another unit."""
+        return np.full(dim, self.admits_shift), np.full(dim, self.is_scalable)
 
     @property
     def has_steps(self) -> bool:
@@ -240,6 +250,11 @@ class AbstractFamily(abc.ABC):
     def mean(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the expectation."""
 
+    @property
+    def averages_parts(self) -> bool:
+        """Whether the mean of a mixture is not the average of its components' means."""
+        return self.circle is not None
+
     def mean_parts(self, params: Params) -> Float[Array, "dim part"]:
         """Return numbers whose average over components decides the mean of a mixture."""
         return self.mean(params)[:, None]
@@ -252,9 +267,9 @@ class AbstractFamily(abc.ABC):
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the variance of each coordinate."""
 
-    @abc.abstractmethod
     def covariance(self, params: Params) -> Float[Array, "dim dim"]:
         """Return the covariance matrix."""
+        return jnp.diag(self.variance(params))
 
     @abc.abstractmethod
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Params:
@@ -280,18 +295,27 @@ class AbstractFamily(abc.ABC):
 
     # Other targets and units.
 
-    @abc.abstractmethod
+    def count_targets(self, params: Params, axis: int = 0) -> int:
+        """Return the number of target columns; axes of rows and components may come first."""
+        return jax.tree.leaves(params)[0].shape[axis]
+
+    def of_columns(self, dims: tuple[int, ...]) -> "AbstractFamily":
+        """Return the family of some of the coordinates."""
+        del dims
+        return self
+
     def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
-        """Return the parameters of the same family for some of the coordinates."""
+        """Return the parameters of some of the coordinates, in the family `of_columns`."""
+        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
 
     def condition(self, params: Params, dims: tuple[int, ...], y: Float[Array, " given"]) -> Params:
         """Return the parameters of the other coordinates, given the values of some.
 
-        The default is for independent coordinates: the others are what they were.
+        The others are what they were where coordinates are independent.
         """
         del y
-        dim = jax.tree.leaves(params)[0].shape[0]
-        return self.marginal(params, tuple(d for d in range(dim) if d not in dims))
+        every = range(self.count_targets(params))
+        return self.marginal(params, tuple(d for d in every if d not in dims))
 
     @abc.abstractmethod
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
@@ -301,8 +325,13 @@ class AbstractFamily(abc.ABC):
         are 0 and 1 where the family admits no other ones.
         """
 
-    def rescaled(self, location: float, scale: float) -> "AbstractFamily":
-        """Return the family of `location + scale * Y`; another one if there are bounds."""
+    def rescaled(self, location: np.ndarray, scale: np.ndarray) -> "AbstractFamily":
+        """Return the family of `location + scale * Y`; another one if there are bounds.
+
+        Args:
+            location: Of each column; bounds are the same for all columns of a family.
+            scale: Of each column.
+        """
         del location, scale
         return self
 
@@ -378,8 +407,7 @@ class AbstractFamily(abc.ABC):
             y: The target itself; or twice as many numbers, the lower ends of the intervals that
                 hold its coordinates and then the upper ends, see `log_observed`.
         """
-        dim = jax.tree.leaves(params)[0].shape[0]
-        if y.shape[0] == dim:
+        if y.shape[0] == self.count_targets(params):
             return self.log_prob(params, y)
         return self.log_observed(params, *jnp.split(y, 2))
 

@@ -1,7 +1,7 @@
 """Which families suit targets, by where they lie and what they are called."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -32,7 +32,7 @@ class Proposal(NamedTuple):
 class Candidates(NamedTuple):
     """Families by name, from which held-out rows may choose, and why these."""
 
-    families: tuple[str, ...]
+    families: tuple[Any, ...]
     reason: str
 
 

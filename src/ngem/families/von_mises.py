@@ -164,9 +164,6 @@ class VonMises(AbstractFamily):
         """Return the mean squared distance on the circle from the mean direction."""
         return (self.period / (2 * math.pi)) ** 2 * _unit_variance(_concentration(params))
 
-    def covariance(self, params: Direction) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Direction:
         """Return parameters with these moments; the uniform distribution if it is too wide."""
         wanted = variance * (2 * math.pi / self.period) ** 2
@@ -192,9 +189,6 @@ class VonMises(AbstractFamily):
         angle, total = self._angle(y), jnp.sum(counts) + 0.5
         resultant = Direction(counts @ jnp.cos(angle) / total, counts @ jnp.sin(angle) / total)
         return _toward(_invert_ratio(_concentration(resultant)), self._direction(resultant))
-
-    def marginal(self, params: Direction, dims: tuple[int, ...]) -> Direction:
-        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
 
     def rescale(self, params: Direction, location: Any, scale: Any) -> Direction:
         del location, scale  # always zero and one

@@ -104,7 +104,7 @@ class Mixture(eqx.Module):
     @property
     def dim(self) -> int:
         """Number of target columns."""
-        return jax.tree.leaves(self.components)[0].shape[self.logits.ndim]
+        return self.family.count_targets(self.components, self.logits.ndim)
 
     @property
     def log_weights(self) -> Float[Array, "*batch comp"]:
@@ -186,7 +186,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
         """Return the expectation of each row; of directions, the mean direction."""
-        if self.family.circle is not None:
+        if self.family.averages_parts:
             parts = self._per_component(self.family.mean_parts)
             return self.family.mean_of_parts(
                 jnp.sum(self.weights[..., None, None] * parts, axis=-3)
@@ -238,7 +238,7 @@ class Mixture(eqx.Module):
                 )
         picked = tuple(index % self.dim for index in picked)
         components = self._per_component(lambda params: self.family.marginal(params, picked))
-        return Mixture(self.logits, components, self.family)
+        return Mixture(self.logits, components, self.family.of_columns(picked))
 
     def condition_on(self, dims: int | Sequence[int], y: Any) -> "Mixture":
         """Return the mixture of the other target columns, given the values of some.
@@ -271,7 +271,8 @@ class Mixture(eqx.Module):
             )
         one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
         components = map_rows(one, self.batch_shape)(self.components, y)
-        return Mixture(known._log_joint(y)[1], components, self.family)
+        rest = tuple(index for index in range(self.dim) if index not in picked)
+        return Mixture(known._log_joint(y)[1], components, self.family.of_columns(rest))
 
     def reduce(self, n_components: Any) -> tuple["Mixture", Float[Array, "*batch"]]:
         """Return mixtures of fewer Gaussians, and at most how many nats each row loses.
