@@ -115,7 +115,7 @@ def test_only_columns_that_admit_it_are_shifted_and_scaled():
     moved = FAMILY.rescale(params, jnp.asarray(location), jnp.asarray(scale))
     y = location + scale * Y[1]
     assert FAMILY.rescaled(location, scale).log_prob(moved, jnp.asarray(y)) == pytest.approx(
-        FAMILY.log_prob(params, jnp.asarray(Y[1])) - np.log(15), rel=1e-10
+        float(FAMILY.log_prob(params, jnp.asarray(Y[1]))) - np.log(15), rel=1e-10
     )
 
 

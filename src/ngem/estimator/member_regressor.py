@@ -50,8 +50,8 @@ class MemberRegressor(DensityRegressor):
     oof_log_prob_: np.ndarray | None
 
     @property
-    def family_(self) -> str:
-        """Distribution of the components, as `family` names it."""
+    def family_(self) -> str | tuple[str, ...]:
+        """Distribution of the components, as `family` names it; one for each column if it does."""
         return self._fit_settings["family"]
 
     def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any) -> Any:

@@ -11,6 +11,7 @@ from .asymmetric_laplace import AsymmetricLaplace
 from .base import AbstractFamily, multiply_leading
 from .beta import Beta, LogitBeta
 from .binomial import Binomial
+from .classes import AbstractClasses, Categorical, Ordinal, Steps
 from .columns import Columns
 from .conditions import Condition, gather_conditions
 from .counts import AbstractCount, Location
@@ -69,6 +70,8 @@ FAMILIES: dict[str, type[AbstractFamily]] = {
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,
     "binomial": Binomial,
+    "ordinal": Ordinal,
+    "categorical": Categorical,
     "von-mises": VonMises,
 }
 
@@ -121,9 +124,10 @@ def get_family(family: Any, covariance: str = "diag", **settings: Any) -> Abstra
 def settle_name(
     family: Any, y: Float[np.ndarray, "batch dim"], names: Sequence[str | None] = ()
 ) -> Any:
-    """Return the name of a family with what targets say of it: how many of them are each atom.
+    """Return the name of a family with what targets say of it.
 
-    The fractions are rounded, so that similar targets share compiled programs.
+    How many of them are each atom, and how many classes there are. The fractions are rounded, so
+    that similar targets share compiled programs.
 
     Args:
         family: A family by name, or one for each column, see `split_columns`.
@@ -147,7 +151,14 @@ def settle_name(
         left = left[left != atom.value]
         known = atom.fraction or float(np.clip(np.round(20 * fraction) / 20, 0.05, 0.95))
         name = f"{name} + {atom._replace(fraction=round(known, 6))}"
-    return name if atoms else family
+    return name if atoms else _settle_options(family, y)
+
+
+def _settle_options(family: str, y: np.ndarray) -> str:
+    name, values = parse_name(family)
+    kinds = [kind for kind in FAMILIES.values() if kind.names[0] == name]
+    settled = kinds[0].settle(values, y) if kinds else values
+    return family if settled == values else f"{name}({', '.join(settled)})"
 
 
 def is_family_name(family: object) -> bool:
@@ -201,6 +212,7 @@ __all__ = [
     "COVARIANCE_NAMES",
     "FAMILIES",
     "FAMILY_NAMES",
+    "AbstractClasses",
     "AbstractCount",
     "AbstractFamily",
     "AbstractLocationScale",
@@ -209,6 +221,7 @@ __all__ = [
     "Beta",
     "Binomial",
     "Candidates",
+    "Categorical",
     "Columns",
     "Condition",
     "DiagonalGaussian",
@@ -233,9 +246,11 @@ __all__ = [
     "MeanCholesky",
     "MeanFactors",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Proposal",
     "SphericalGaussian",
+    "Steps",
     "Student",
     "TiedGaussian",
     "VonMises",

@@ -8,6 +8,7 @@ Defaults are those of independent coordinates: the first axis of every leaf is t
 """
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -62,6 +63,12 @@ class AbstractFamily(abc.ABC):
     def name(self) -> str:
         """How users ask for the distribution, as messages name it."""
         return self.names[0]
+
+    @classmethod
+    def settle(cls, values: Sequence[str], y: np.ndarray) -> list[str]:
+        """Return options as users give them, with what targets say of those that are missing."""
+        del y
+        return list(values)
 
     @property
     def kind(self) -> Any:
@@ -266,6 +273,12 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the variance of each coordinate."""
+
+    def variance_around(
+        self, params: Params, center: Float[Array, "dim *rows"]
+    ) -> Float[Array, "dim *rows"]:
+        """Return the mean squared difference from a point, in each coordinate."""
+        return self.variance(params) + self.difference(self.mean(params), center) ** 2
 
     def covariance(self, params: Params) -> Float[Array, "dim dim"]:
         """Return the covariance matrix."""

@@ -192,6 +192,14 @@ class Columns(AbstractFamily):
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:
         return self._joined("variance", params)
 
+    def variance_around(
+        self, params: Params, center: Float[Array, "dim *rows"]
+    ) -> Float[Array, "dim *rows"]:
+        each = zip(self._places, params, strict=True)
+        return jnp.concatenate(
+            [one.variance_around(part, center[here]) for (one, here), part in each]
+        )
+
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Params:
         return tuple(one.from_moments(mean[here], variance[here]) for one, here in self._places)
 

@@ -206,9 +206,10 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        between = self.family.difference(self.component_mean(), self.mean()[..., None, :]) ** 2
-        within = self.component_variance()
-        return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
+        shape = (*self.logits.shape, self.dim)
+        center = jnp.broadcast_to(self.mean()[..., None, :], shape)
+        around = map_rows(self.family.variance_around, self.logits.shape)
+        return jnp.sum(self.weights[..., None] * around(self.components, center), axis=-2)
 
     def std(self) -> Float[Array, "*batch dim"]:
         """Return the standard deviation of each target column."""
