@@ -14,7 +14,7 @@ from . import tree_file
 from .automatic import known_names
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
-from .member_regressor import MemberRegressor, count_rows, histories, judge
+from .member_regressor import MemberRegressor, count_rows, histories, judge, without_guard
 from .rules import AUTO
 from .targets import make_model, read_inside
 
@@ -170,6 +170,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         eval_set: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
     ) -> "MixtureBoostingRegressor":
         """Grow the trees.
 
@@ -183,17 +184,21 @@ class MixtureBoostingRegressor(MemberRegressor):
                 round that is best on these rows is kept; with early_stopping=False boosting still
                 runs to the end.
             upper: Upper ends of censored targets, see `MDNRegressor.fit`.
+            truncation: Windows in which targets had to lie, see `MDNRegressor.fit`.
 
         Raises:
             ImportError: If LightGBM is not installed.
         """
         boosting.import_lightgbm()
         if isinstance(self.family, str) and self.family == AUTO:
-            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper, truncation=truncation)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)
-        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
+        table, target_ndim = self._read_table(
+            X, y, sample_weight, upper=upper, truncation=truncation
+        )
+        settings = without_guard(settings, table, eval_set)
         settings["family"] = settle_name(
             settings["family"], table.y, known_names(X, y, table.y.shape[1])
         )
@@ -212,7 +217,7 @@ class MixtureBoostingRegressor(MemberRegressor):
             held_out,
             None if watched is None else units.of_guard(watched),
             [member.log_density for member in members],
-            guard=self.guard,
+            guard=settings["guard"],
             widest=units.targets.widest,
         )
         forests = tuple(member.forest for member in members)

@@ -19,7 +19,7 @@ from .._machine import claim_process
 from ..mixture import Mixture
 from .encoding import MOST_CATEGORIES, Encoded, check_columns, describe, encode, target_names
 from .frames import has_names, names_of, select
-from .observations import read_intervals, read_missing, stack_columns
+from .observations import read_intervals, read_missing, read_window, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
@@ -183,7 +183,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         draws = self.model_.sample(x, n_samples, key)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
-    def log_prob(self, X: Any, y: Any, *, upper: Any = None) -> np.ndarray:
+    def log_prob(self, X: Any, y: Any, *, upper: Any = None, truncation: Any = None) -> np.ndarray:
         """Return the log density of each row's targets, jointly over columns.
 
         Args:
@@ -191,9 +191,14 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             y: Targets, or lower ends of intervals; NaN for one of several that is not known.
             upper: Upper ends of intervals, as in `MDNRegressor.fit`. Of an interval it is the log
                 probability.
+            truncation: (low, high) as in `MDNRegressor.fit`: the log density is then that of
+                targets that are known to lie in their window.
         """
-        table = self._read_rows(X, y, upper)
-        return self.model_.log_prob(table.x, table.y, table.ends)
+        table = self._read_rows(X, y, upper, truncation)
+        log_prob = self.model_.log_prob(table.x, table.y, table.ends)
+        if table.window is None:
+            return log_prob
+        return log_prob - self.model_.log_mass(table.x, table.window)
 
     def pit(self, X: Any, y: Any, random_state: Any = 0) -> np.ndarray:
         """Return P(Y <= y) of each row and target column, in the shape of the targets.
@@ -304,6 +309,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         sample_weight: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
         n_outputs: int | None = None,
         name: str = "",
     ) -> tuple[Table, int]:
@@ -341,6 +347,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         if reset:
             check_units(values)
         table = Table(x, values, None, ends)
+        if truncation is not None:
+            known = np.tile(values, 2) if ends is None else ends
+            table = table._replace(window=read_window(truncation, targets, known, name))
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)
             table = table._replace(weights=weights).take(np.flatnonzero(weights))
@@ -377,10 +386,12 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         self.n_features_in_ = len(schema.features)
         self.feature_names_in_ = np.array(schema.names, dtype=object)
 
-    def _read_rows(self, X: Any, y: Any, upper: Any = None) -> Table:
+    def _read_rows(self, X: Any, y: Any, upper: Any = None, truncation: Any = None) -> Table:
         """Return features and targets to compare with what the fitted model predicts."""
         check_is_fitted(self)
-        return self._read_table(X, y, upper=upper, n_outputs=self.n_outputs_)[0]
+        return self._read_table(
+            X, y, upper=upper, truncation=truncation, n_outputs=self.n_outputs_
+        )[0]
 
     def _read_known(self, X: Any, y: Any) -> Table:
         """Return features and targets for scores that need all targets."""

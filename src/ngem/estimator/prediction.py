@@ -172,6 +172,11 @@ class Model(Generic[Network, Inputs]):
             known = self.targets.forward_ends(ends, self.network.family.far)
         return self._stream(_log_likelihood, x, known) - self.log_units(y, ends)
 
+    def log_mass(self, x: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the log probability of an interval of each target column, jointly, (rows,)."""
+        known = self.targets.forward_ends(ends, self.network.family.far)
+        return self._stream(_log_likelihood, x, known)
+
     def log_units(self, y: np.ndarray, ends: np.ndarray | None) -> Float[np.ndarray, " batch"]:
         """Return by how much log likelihoods in the user's units are lower, (rows,).
 

@@ -41,6 +41,10 @@ class TargetUnits:
         """Return ends of intervals as networks learn them; infinite ones lie far out."""
         return self.scaling.forward_ends(self.family.link.forward(ends), self.family.base.far)
 
+    def forward_given(self, table: Table) -> np.ndarray:
+        """Return what is known of the targets as networks learn it."""
+        return (self.forward_ends if table.has_intervals else self.forward)(table.given)
+
     @property
     def widest(self) -> Float[np.ndarray, " dim"]:
         """How much wider than all targets a density beside the networks may be."""

@@ -110,8 +110,12 @@ class AbstractTransformed(AbstractWrapper):
         return self.base.log_mass(params, self._forward(lower), self._forward(upper))
 
     def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
-        """Return the parameters with scales of at least `smallest`, near the base's own mean."""
-        near = self._backward(self.base.mean(params))
+        """Return the parameters with scales of at least `smallest` at the mean.
+
+        The mean of the base may lie where nothing else is: the logarithm of a very wide gamma
+        variable has one near -scale^2.
+        """
+        near = self.mean(params)
         return self.base.widen(params, smallest * jnp.exp(self.link.log_slope(near)))
 
     def bound(
