@@ -130,10 +130,10 @@ def largest_rise(train_nll: np.ndarray) -> float:
     return float(np.nanmax(np.diff(train_nll, axis=1), initial=0.0))
 
 
-def run(name: str, variant: str, seed: int, directory: Path) -> dict[str, Any]:
+def run(name: str, variant: str, seed: int, directory: Path, n_rows: int) -> dict[str, Any]:
     """Return the scores of a variant on the rows of a table that it has not seen."""
     x, y = load(name, directory)
-    order = np.random.default_rng(1000 + seed).permutation(len(y))[:5000]
+    order = np.random.default_rng(1000 + seed).permutation(len(y))[:n_rows]
     test, train = np.split(order, [len(order) // 5])
     started = time.perf_counter()
     settings = {
@@ -160,7 +160,7 @@ def main() -> None:
     """Run what is missing, one result at a time, and print the summary."""
     directory = Path(os.environ["NGEM_DATA_DIR"]) / "more"
     arguments = read_arguments(__doc__, VARIANTS, [*NAMED, *PLAIN, *UCI])
-    runs = run_missing(arguments, lambda *which: run(*which, directory))
+    runs = run_missing(arguments, lambda *which: run(*which, directory, arguments.rows))
     print(summary("the default", comparisons(runs), _LEVEL))
 
 

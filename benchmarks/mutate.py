@@ -1,13 +1,16 @@
 """How many small mutations of the mathematics the tests notice.
 
     python benchmarks/mutate.py [--count 300] [--seed 0] [--jobs 2] [--modules torch,metrics]
-        [--minutes 60] [--out docs/results/mutations.json]
+        [--minutes 60] [--work out/mutate] [--out docs/results/mutations.json] [--again]
 
-Works in copies of the tree. A first run of the tests records which test runs which lines and how
-long each takes. Each mutation then meets the tests that run its line, quickest first, and if it
-survives these, all other tests of its module. Each result is saved at once: as long as sources and
-tests are the same, a run with the same --work goes on where the last one was. Mutations in
-`EQUIVALENT` change nothing that a test could notice, with the reason.
+Works in copies of the tree. A first run of the tests records which test enters which functions, and
+its seconds. Each mutation then meets the tests that enter its function, quickest first, then the
+rest of their files, because these may use programs that were compiled before. Other tests cannot
+notice it. Each process is a fork of one that has imported everything but the library.
+
+Each result is saved at once under a name that edits elsewhere do not change: a run with the same
+--work goes on where the last one was. `--again` tries the survivors again, with today's sources and
+tests. Mutations in `EQUIVALENT` change nothing that a test could notice, with the reason.
 """
 
 import argparse
@@ -23,7 +26,7 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +42,19 @@ os.environ.update(NPROC="1", OPENBLAS_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="
 MODULES = {
     "geometry": (["geometry.py"], ["test_geometry.py", "objectives"]),
     "families": (["families/*.py"], ["families", "test_geometry.py"]),
-    "objectives": (["objectives/*.py"], ["objectives", "test_geometry.py"]),
-    "mixture": (["mixture/*.py"], ["mixture"]),
+    "objectives": (
+        ["objectives/*.py"],
+        ["objectives", "test_geometry.py", "families/test_intervals.py"],
+    ),
+    "mixture": (
+        ["mixture/*.py"],
+        [
+            "mixture",
+            *(f"families/test_{name}.py" for name in ("counts", "intervals", "directions")),
+        ],
+    ),
     "metrics": (["metrics.py"], ["test_metrics.py"]),
-    "training": (["training/*.py"], ["training"]),
+    "training": (["training/*.py"], ["training", "estimator/test_streams.py"]),
     "boosting": (["boosting/*.py"], ["boosting", "estimator/test_boosting_regressor.py"]),
     "torch": (["torch/*.py"], ["torch"]),
     "preprocessing": (["estimator/preprocessing.py"], ["estimator/test_preprocessing.py"]),
@@ -59,28 +71,28 @@ IMPORTS = (
 #: What is imported already brings plugins of pytest with it, which it would warn of.
 QUIET = ("-q", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
-#: Seconds after which tests have noticed a mutation by not coming to an end.
-LIMIT = 900.0
+#: Seconds, and times the slowest test's seconds, without the end of a test: it will have none.
+SILENCE = (60.0, 10.0)
 
 EQUIVALENT = Path(__file__).with_name("equivalent_mutations.json")
 
+Tests = dict[str, dict[str, Any]]
+
 
 class Recorder:
-    """Records the lines of the package that each test runs, and its seconds."""
+    """Records the functions of the package that each test enters, and its seconds."""
 
     def __init__(self, source: Path) -> None:
-        self.source, self.tests = str(source), {}
+        self.source, self.tests = f"{source}/", {}
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Any:
-        lines: set[tuple[str, int]] = set()
+        entered: set[tuple[str, str]] = set()
 
-        def trace(frame: Any, event: str, _: Any) -> Any:
-            if not frame.f_code.co_filename.startswith(self.source):
-                return None
-            if event == "line":
-                lines.add((frame.f_code.co_filename[len(self.source) + 1 :], frame.f_lineno))
-            return trace
+        def trace(frame: Any, *_: Any) -> None:
+            code = frame.f_code
+            if code.co_filename.startswith(self.source):
+                entered.add((code.co_filename.removeprefix(self.source), code.co_qualname))
 
         start = time.process_time()
         sys.settrace(trace)
@@ -89,22 +101,47 @@ class Recorder:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
         seconds = time.process_time() - start
-        self.tests[item.nodeid] = {"seconds": seconds, "lines": sorted(lines)}
+        scopes = sorted({f"{file}::{scope_of(name)}" for file, name in entered})
+        self.tests[item.nodeid] = {"seconds": seconds, "scopes": scopes}
+
+
+def scope_of(name: str) -> str:
+    """Return the functions and classes around a piece of code, without those that have no name."""
+    return ".".join(part for part in name.split(".") if not part.startswith("<"))
 
 
 class Chosen:
-    """Runs some tests of those collected, in the given order."""
+    """Runs some tests of those collected in a good order, and tells when each has ended."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.places = {name: place for place, name in enumerate(names)}
+    def __init__(self, tests: Tests, scope: str, *, is_first: bool, signs: Path) -> None:
+        self.tests, self.scope, self.is_first, self.signs = tests, scope, is_first, signs
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        chosen = [item for item in items if item.nodeid in self.places]
-        items[:] = sorted(chosen, key=lambda item: self.places[item.nodeid])
+        chosen = [item for item in items if self.is_hit(item) == self.is_first]
+        seconds = {item: self.tests.get(item.nodeid, {}).get("seconds", 0.0) for item in chosen}
+        files: dict[Path, float] = defaultdict(float)
+        for item in chosen:
+            files[item.path] += seconds[item]
+        items[:] = sorted(chosen, key=lambda item: (files[item.path], item.path, seconds[item]))
+
+    def is_hit(self, item: Any) -> bool:
+        """Return whether a test enters the scope; of a new test nothing is known."""
+        test = self.tests.get(item.nodeid)
+        return test is None or enters(test, self.scope)
+
+    def pytest_runtest_logfinish(self) -> None:
+        os.utime(self.signs)
+
+
+def enters(test: dict[str, Any], scope: str) -> bool:
+    """Return whether a test enters a scope; what stands outside functions meets its whole file."""
+    file, _, name = scope.partition("::")
+    return scope in test["scopes"] if name else any(one.startswith(file) for one in test["scopes"])
 
 
 def in_child(tree: Path, arguments: list[str], plugin: Any, after: Any = None) -> int:
     """Start pytest in a fork of this process and return its number."""
+    (tree / "signs").touch()
     child = os.fork()
     if child:
         return child
@@ -126,71 +163,94 @@ def in_child(tree: Path, arguments: list[str], plugin: Any, after: Any = None) -
         os._exit(code)
 
 
-def wait(child: int, limit: float) -> int | None:
-    """Return the exit code of a child, None after the limit."""
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
+def wait(child: int, signs: Path, limit: float) -> int | None:
+    """Return the exit code of a child, None if for so many seconds no test has ended."""
+    while time.time() - signs.stat().st_mtime < limit:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.1)
+        time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
 
 
-def test_paths(module: str) -> list[str]:
-    return [f"tests/{name}" for name in MODULES[module][1]]
+def test_files(tree: Path, module: str) -> list[str]:
+    paths = [tree / "tests" / name for name in MODULES[module][1]]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.glob("test*"))]
+    return sorted(str(file.relative_to(tree)) for file in files)
 
 
-def baseline(tree: Path, module: str) -> dict[str, Any]:
-    """Return the tests of a module with the lines that they run; all must pass."""
-    recorder, path = Recorder(tree / "src" / "ngem"), tree / f"{module}.json"
-    save = lambda: path.write_text(json.dumps(recorder.tests))  # noqa: E731
-    code = wait(in_child(tree, test_paths(module), recorder, save), 10 * LIMIT)
-    if code != 0:
-        raise SystemExit(
-            f"the tests of {module} must pass first:\n{(tree / 'log.txt').read_text()}"
-        )
+def baseline(tree: Path, file: str, known: Path) -> Tests:
+    """Return the tests of a file with the functions that they enter; all must pass."""
+    digest = hashlib.sha256((tree / file).read_bytes()).hexdigest()[:12]
+    path = known / f"{file.replace('/', '-')}-{digest}.json"
+    if not path.exists():
+        recorder = Recorder(tree / "src" / "ngem")
+        save = lambda: path.write_text(json.dumps(recorder.tests))  # noqa: E731
+        code = wait(in_child(tree, [file], recorder, save), tree / "signs", 3600)
+        if code not in (0, 5):
+            path.unlink(missing_ok=True)
+            raise SystemExit(f"{file} must pass first:\n{(tree / 'log.txt').read_text()}")
     return json.loads(path.read_text())
 
 
-def order(tests: dict[str, Any], mutation: Mutation) -> tuple[list[str], list[str]]:
-    """Return the tests that run the mutated line, and all others, quickest first."""
-    name = mutation.file.removeprefix("src/ngem/")
-    quickest = sorted(tests, key=lambda test: tests[test]["seconds"])
-    hits = [test for test in quickest if [name, mutation.line] in tests[test]["lines"]]
-    return hits, [test for test in quickest if test not in set(hits)]
-
-
-def outcome(tree: Path, module: str, tests: dict[str, Any], mutation: Mutation) -> str:
+def outcome(tree: Path, files: dict[str, Tests], mutation: Mutation) -> str:
     """Return whether tests notice a mutation: "killed", "timeout" or "survived"."""
-    path = tree / mutation.file
+    scope = f"{mutation.file.removeprefix('src/ngem/')}::{mutation.scope}"
+    is_hit = {
+        file: any(enters(test, scope) for test in tests.values()) for file, tests in files.items()
+    }
+    arguments = ["-x", *(file for file in files if is_hit[file] or not any(is_hit.values()))]
+    tests = {name: test for file in files.values() for name, test in file.items()}
+    limit = SILENCE[0] + SILENCE[1] * max(test["seconds"] for test in tests.values())
+    path, signs = tree / mutation.file, tree / "signs"
     text = path.read_text(encoding="utf-8")
     path.write_text(mutation.apply(text), encoding="utf-8")
     try:
-        for names in order(tests, mutation):
-            if not names:
-                continue
-            files = sorted({name.split("::")[0] for name in names})
-            code = wait(in_child(tree, ["-x", *files], Chosen(names)), LIMIT)
-            if code != 0:
+        for is_first in (True, False):
+            plugin = Chosen(tests, scope, is_first=is_first, signs=signs)
+            code = wait(in_child(tree, arguments, plugin), signs, limit)
+            if code not in (0, 5):  # 5: there was none to run
                 return "timeout" if code is None else "killed"
         return "survived"
     finally:
         path.write_text(text, encoding="utf-8")
 
 
-def choose(tree: Path, modules: list[str], count: int, seed: int) -> list[tuple[str, Mutation]]:
+def pool(module: str) -> list[Mutation]:
+    """Return all mutations of a module."""
+    files = [file for glob in MODULES[module][0] for file in (TREE / "src/ngem").glob(glob)]
+    names = sorted(str(file.relative_to(TREE)) for file in files)
+    return [change for name in names for change in mutations(TREE, name)]
+
+
+def choose(modules: list[str], count: int, seed: int) -> list[tuple[str, Mutation]]:
     """Return mutations in random order, the same number of each module as far as it has them."""
-    rng, pools = random.Random(seed), {}
-    for module in modules:
-        files = [file for glob in MODULES[module][0] for file in (tree / "src/ngem").glob(glob)]
-        names = sorted(str(file.relative_to(tree)) for file in files)
-        pools[module] = [(module, change) for name in names for change in mutations(tree, name)]
-        rng.shuffle(pools[module])
-    found = [pool[place] for place in range(count) for pool in pools.values() if place < len(pool)]
+    rng, pools = random.Random(seed), {name: pool(name) for name in modules}
+    for each in pools.values():
+        rng.shuffle(each)
+    deepest = max(map(len, pools.values()))
+    found = [
+        (module, each[place])
+        for place in range(deepest)
+        for module, each in pools.items()
+        if place < len(each)
+    ]
     return found[:count]
+
+
+def survivors(log: Path) -> list[tuple[str, Mutation]]:
+    """Return the survivors of earlier runs as today's sources have them."""
+    reasons = json.loads(EQUIVALENT.read_text())
+    done = {name: one for name, one in read(log).items() if one["outcome"] == "survived"}
+    modules = sorted({one["module"] for one in done.values()})
+    return [
+        (module, change)
+        for module in modules
+        for change in pool(module)
+        if change.name in done and change.name not in reasons
+    ]
 
 
 def copy_tree(to: Path) -> Path:
@@ -202,29 +262,27 @@ def copy_tree(to: Path) -> Path:
     # All copies share compiled programs.
     cache = to.parent / "cache"
     cache.mkdir(exist_ok=True)
-    shutil.rmtree(to / ".pytest_cache", ignore_errors=True)
     (to / ".pytest_cache").symlink_to(cache)
     return to
 
 
-def summary(done: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(done: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the counts, in all and by module, and the survivors with reasons where known."""
-    reasons = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
-    counts = {"all": Counter(one["outcome"] for one in done)}
-    for module in sorted({one["module"] for one in done}):
-        counts[module] = Counter(one["outcome"] for one in done if one["module"] == module)
-    survivors = [
-        {**one, "equivalent": reasons.get(key(one))} for one in done if one["outcome"] == "survived"
+    reasons = json.loads(EQUIVALENT.read_text())
+    counts = {"all": Counter(one["outcome"] for one in done.values())}
+    for module in sorted({one["module"] for one in done.values()}):
+        counts[module] = Counter(one["outcome"] for one in done.values() if one["module"] == module)
+    left = [
+        {"module": one["module"], "name": name, "equivalent": reasons.get(name)}
+        for name, one in sorted(done.items())
+        if one["outcome"] == "survived"
     ]
-    return {"counts": counts, "survivors": survivors}
+    killed = counts["all"].total() - len(left)
+    unequal = killed + sum(one["equivalent"] is None for one in left)
+    return {"killed_of_unequal": killed / max(1, unequal), "counts": counts, "survivors": left}
 
 
-def key(one: dict[str, Any]) -> str:
-    """Return what names a mutation in the list of equivalent ones, whatever its line is."""
-    return f"{one['file'].removeprefix('src/ngem/')}: {one['before']} -> {one['after']}"
-
-
-def share(work: Any, items: list[Any], jobs: int) -> None:
+def spread(work: Any, items: list[Any], jobs: int) -> None:
     """Run `work(job, items)` in several processes, each with a part of the items."""
     children = []
     for job in range(jobs):
@@ -244,48 +302,44 @@ def share(work: Any, items: list[Any], jobs: int) -> None:
         raise SystemExit(f"a process ended with {max(codes)}")
 
 
-def digest() -> str:
-    """Return what names the sources and the tests as they are."""
-    files = sorted([*TREE.glob("src/**/*.py"), *TREE.glob("tests/**/*.py")])
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
-def campaign(options: argparse.Namespace) -> list[dict[str, Any]]:
+def campaign(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return what became of each mutation."""
-    work = options.work / digest()
-    work.mkdir(parents=True, exist_ok=True)
-    trees = [copy_tree(work / f"tree{job}") for job in range(options.jobs)]
-    modules, log = options.modules.split(","), work / "done.jsonl"
-
-    def record(job: int, names: list[str]) -> None:
-        for name in names:
-            path = work / f"{name}.json"
-            if not path.exists():
-                path.write_text(json.dumps(baseline(trees[job], name)))
-
-    share(record, modules, options.jobs)
-    tests = {name: json.loads((work / f"{name}.json").read_text()) for name in modules}
-    chosen, end = (
-        choose(TREE, modules, options.count, options.seed),
-        time.time() + options.minutes * 60,
+    known, log = options.work / "tests", options.work / "done.jsonl"
+    known.mkdir(parents=True, exist_ok=True)
+    trees = [copy_tree(options.work / f"tree{job}") for job in range(options.jobs)]
+    if options.again:
+        chosen = survivors(log)
+    else:
+        tried = read(log)
+        chosen = choose(options.modules.split(","), options.count, options.seed)
+        chosen = [(module, change) for module, change in chosen if change.name not in tried]
+    files = {module: test_files(TREE, module) for module, _ in chosen}
+    each = sorted({file for names in files.values() for file in names})
+    spread(
+        lambda job, some: [baseline(trees[job], file, known) for file in some], each, options.jobs
     )
-    known = {key(one) + str(one["line"]) for one in read(log)}
+    end = time.time() + options.minutes * 60
 
     def run(job: int, cases: list[tuple[str, Mutation]]) -> None:
+        tests = {file: baseline(trees[job], file, known) for file in each}
         for module, mutation in cases:
-            one = {"module": module, **mutation._asdict()}
-            if key(one) + str(one["line"]) in known or time.time() > end:
-                continue
-            one["outcome"] = outcome(trees[job], module, tests[module], mutation)
+            if time.time() > end:
+                break
+            mirrors = {file: tests[file] for file in files[module]}
+            began, result = time.time(), outcome(trees[job], mirrors, mutation)
+            one = {"name": mutation.name, "module": module, "outcome": result}
+            print(f"{result} in {time.time() - began:.0f} s: {mutation.name}", flush=True)
             with log.open("a") as file:
                 file.write(json.dumps(one) + "\n")
 
-    share(run, chosen, options.jobs)
+    spread(run, chosen, options.jobs)
     return read(log)
 
 
-def read(log: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+def read(log: Path) -> dict[str, dict[str, Any]]:
+    """Return the last result of each mutation."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return {one["name"]: one for one in map(json.loads, lines)}
 
 
 def main() -> None:
@@ -297,13 +351,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="start none after this time")
     parser.add_argument("--work", type=Path, default=TREE / "out/mutate", help="copies and records")
     parser.add_argument("--out", type=Path, default=TREE / "docs/results/mutations.json")
+    parser.add_argument("--again", action="store_true", help="try the survivors again")
     options = parser.parse_args()
     for name in IMPORTS:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     done = campaign(options)
-    about = {"seed": options.seed, "asked": options.count, "tried": len(done)}
     options.out.parent.mkdir(exist_ok=True)
+    about = {"seed": options.seed, "tried": len(done)}
     options.out.write_text(json.dumps({**about, **summary(done)}, indent=1) + "\n")
     print(json.dumps(summary(done)["counts"]))
 

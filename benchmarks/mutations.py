@@ -5,6 +5,7 @@ a choice, and functions that are easily confused.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ ARITHMETIC = {
     ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd,
 }
+SCOPES = (ast.FunctionDef, ast.ClassDef)
 NAMES = {
     "minimum": "maximum",
     "maximum": "minimum",
@@ -51,17 +53,29 @@ class Mutation(NamedTuple):
 
     Attributes:
         file: The file, relative to the tree.
-        line: The first line of what changes.
+        scope: The function or class around it, such as `Mixture.cdf`; empty at the top.
+        line, last: The first and the last line of what changes.
         start, end: Where it is, as offsets in the bytes of the file.
         before, after: What stands there, and what takes its place.
+        number: Which of the equal changes in this scope it is, from 1 on.
     """
 
     file: str
+    scope: str
     line: int
+    last: int
     start: int
     end: int
     before: str
     after: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What names a change, also after edits elsewhere in its file."""
+        change = f"{' '.join(self.before.split())} -> {self.after}"
+        nth = f" #{self.number}" if self.number > 1 else ""
+        return f"{self.file.removeprefix('src/ngem/')}::{self.scope}: {change}{nth}"
 
     def apply(self, text: str) -> str:
         """Return the text of the file with the change."""
@@ -75,8 +89,8 @@ def mutations(tree: Path, file: str) -> list[Mutation]:
     offsets = [0]
     for line in text.encode().splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
-    found = []
-    for node in _visible(ast.parse(text)):
+    found, counts = [], Counter()
+    for scope, node in _visible(ast.parse(text)):
         start, end = (
             offsets[line - 1] + column
             for line, column in (
@@ -86,14 +100,16 @@ def mutations(tree: Path, file: str) -> list[Mutation]:
         )
         before = text.encode()[start:end].decode()
         for after in _changes(node):
-            change = Mutation(file, node.lineno, start, end, before, after)
+            counts[scope, before, after] += 1
+            number, last = counts[scope, before, after], node.end_lineno or node.lineno
+            change = Mutation(file, scope, node.lineno, last, start, end, before, after, number)
             if _is_valid(change.apply(text)):
                 found.append(change)
     return found
 
 
-def _visible(tree: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions that compute something: no annotations, and no texts of errors."""
+def _visible(tree: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.expr]]:
+    """Yield what computes, with its scope: no annotations, and no texts of errors."""
     hidden = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "bases"):
@@ -101,8 +117,9 @@ def _visible(tree: ast.AST) -> Iterator[ast.expr]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not isinstance(child, hidden):
                 if isinstance(child, ast.expr):
-                    yield child
-                yield from _visible(child)
+                    yield scope, child
+                inner = f"{scope}.{child.name}".lstrip(".") if isinstance(child, SCOPES) else scope
+                yield from _visible(child, inner)
 
 
 def _changes(node: ast.expr) -> Iterator[str]:

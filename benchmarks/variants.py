@@ -18,6 +18,7 @@ def read_arguments(text: str | None, variants: Iterable[str], tables: Iterable[s
     parser.add_argument("--variants", nargs="+", default=list(variants), choices=list(variants))
     parser.add_argument("--tables", nargs="+", default=list(tables), choices=list(tables))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=5000, help="rows of a table at most")
     return parser.parse_args()
 
 

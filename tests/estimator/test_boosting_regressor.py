@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ngem import ConformalRegressor, MixtureBoostingRegressor, nll_scorer
+from ngem.estimator import boosting_parameters
 
 from ..cases import slow_but
 from .common import branches, scikit_learn_checks
@@ -109,20 +110,33 @@ def test_it_learns_both_branches():
     assert best - np.mean(one.log_prob(new, target)) > 0.8
 
 
-def test_held_out_rows_of_two_folds_choose_the_number_of_components():
+@pytest.mark.parametrize(("name", "values"), [("n_components", (5, 3)), ("weight_rate", (0.1, 1))])
+def test_held_out_rows_of_two_folds_choose_what_is_left_open(name, values):
     x, y = branches()
-    each = {count: tiny(n_components=count, n_members=3).fit(x, y) for count in (5, 3)}
+    each = {value: tiny(**{name: value}, n_members=3).fit(x, y) for value in values}
     stops = {
-        count: np.nanmin(model.history_["validation_nll"], axis=1)[:2].mean()
-        for count, model in each.items()
+        value: np.nanmin(model.history_["validation_nll"], axis=1)[:2].mean()
+        for value, model in each.items()
     }
-    model = tiny(n_components=None, n_members=3).fit(x, y)
+    model = tiny(**{name: None}, n_members=3).fit(x, y)
     best = min(stops, key=stops.__getitem__)
-    assert model.n_components_ == best
+    assert getattr(model, f"{name}_") == best
     np.testing.assert_array_equal(model.log_prob(x, y), each[best].log_prob(x, y))
-    assert model.get_params()["n_components"] is None
-    one = tiny(n_components=None, n_members=1, early_stopping=False).fit(x, y)
-    assert one.n_components_ == 5
+    assert model.get_params()[name] is None
+    one = tiny(**{name: None}, n_members=1, early_stopping=False).fit(x, y)
+    assert getattr(one, f"{name}_") == values[0]
+
+
+def test_what_is_left_open_is_tried_one_at_a_time():
+    kinds = boosting_parameters.kinds
+    first = {"n_components": 5, "weight_rate": 0.1}
+    assert kinds({"n_components": None, "weight_rate": None}) == [
+        first,
+        {**first, "n_components": 3},
+        {**first, "weight_rate": 1.0},
+    ]
+    assert kinds(first) == [first]
+    assert len(kinds({"n_components": 1, "weight_rate": None})) == 1
 
 
 @pytest.mark.slow

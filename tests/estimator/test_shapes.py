@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ngem import MDNRegressor
+from ngem import ConformalRegressor, DensityStack, MDNRegressor
 
 X, Y = np.random.default_rng(0).normal(size=(2, 6, 2))
 
@@ -74,10 +74,25 @@ def test_scores_refuse_targets_of_other_rows(loaded):
             getattr(loaded, name)(x, None)
 
 
-@pytest.mark.parametrize("seed", ["a", -1, 1.5])
+@pytest.mark.parametrize("seed", ["a", -1, 2**40, 1.5])
 def test_seeds_that_are_none_are_refused(loaded, seed):
-    with pytest.raises(ValueError, match=r"random_state must be None, an integer .* try"):
-        loaded.sample(np.ones((3, loaded.n_features_in_)), 2, random_state=seed)
+    x = np.ones((3, loaded.n_features_in_))
+    calls = [
+        lambda: loaded.sample(x, 2, random_state=seed),
+        lambda: loaded.pit(x, np.ones(3), random_state=seed),
+        lambda: MDNRegressor(random_state=seed).fit(X, Y),
+        lambda: DensityStack(random_state=seed).fit(X, Y),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"random_state must be None, an integer .* try"):
+            call()
+
+
+@pytest.mark.parametrize("seed", [None, "a", -1, 2**40, 1.5])
+def test_seeds_of_conformal_regions_are_integers(loaded, seed):
+    conformal = ConformalRegressor(loaded, random_state=seed)
+    with pytest.raises(ValueError, match=r"random_state must be an integer .* try"):
+        conformal.calibrate_held_out(np.ones((3, loaded.n_features_in_)), np.ones(3))
 
 
 @pytest.mark.parametrize("weights", ["a", [None] * 6, [np.nan] * 6])

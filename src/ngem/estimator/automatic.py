@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from ..families import Candidates, get_family, propose_families, text_of
 from .encoding import Encoded
+from .interface import cloned
+from .seeds import draw_seed
 
 
 def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
@@ -59,10 +59,11 @@ def fit_best(estimator: Any, candidates: Candidates, *rows: Any, **more: Any) ->
         The fitted estimator, and one sentence on why it has its family.
     """
     # One seed for all, so that each holds out the same rows.
-    seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    seed = draw_seed(estimator.random_state)
 
     def fit(family: Any) -> Any:
-        own: Any = clone(estimator)
+        own: Any = cloned(estimator)
+        own._repeats = estimator._repeats
         return own.set_params(family=family, random_state=seed).fit(*rows, **more)
 
     fitted = [fit(family) for family in candidates.families]

@@ -94,18 +94,17 @@ class Job(NamedTuple):
     held_out: Sequence[Int[np.ndarray, " held_out"]]
     watched: Table | None
 
-    def of(self, n_components: int) -> "Job":
-        """Return the same with so many components."""
-        return self._replace(settings={**self.settings, "n_components": n_components})
+    def of(self, kind: Mapping[str, Any]) -> "Job":
+        """Return the same with some other settings."""
+        return self._replace(settings={**self.settings, **kind})
 
 
 def train_members(
     job: Job, callbacks: Sequence[Callable[[Progress], Any]]
-) -> tuple[int, list[Boosted]]:
-    """Return the number of components and all members.
+) -> tuple[dict[str, Any], list[Boosted]]:
+    """Return the settings that held-out rows of the first folds chose, and all members.
 
-    They are trained side by side with one core each; one by itself has all cores. Where the number
-    is None, held-out rows of the first folds choose it.
+    Members are trained side by side with one core each; one by itself has all cores.
     """
     cores = parameters.cores(job.settings)
     rows = _binned(job, job.table, cores)
@@ -127,17 +126,14 @@ def train_members(
         }
         return run_shared(pieces, cores)
 
-    return train_best(_counts(job), len(job.held_out), train, _held_out_loss)
+    return train_best(_kinds(job), len(job.held_out), train, _held_out_loss)
 
 
-def _counts(job: Job) -> tuple[int, ...]:
-    """Return the numbers of components to choose from: several if the user leaves it open."""
-    given = job.settings["n_components"]
-    if given is not None:
-        return (int(given),)
+def _kinds(job: Job) -> list[dict[str, Any]]:
+    """Return the settings to choose from: several if the user leaves them open."""
+    kinds = parameters.kinds(job.settings)
     is_judged = job.watched is not None or len(job.held_out[0]) > 0
-    has_choice = len(job.held_out) > 1 and is_judged
-    return parameters.COMPONENTS if has_choice else parameters.COMPONENTS[:1]
+    return kinds if len(job.held_out) > 1 and is_judged else kinds[:1]
 
 
 def _held_out_loss(member: Boosted) -> float:

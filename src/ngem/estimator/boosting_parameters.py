@@ -31,8 +31,8 @@ _MOST_LEAVES = 4096
 #: From so many rows on, threads of LightGBM gain more than they cost.
 _MANY_ROWS = 20_000
 
-#: Numbers of components that n_components=None chooses from; the first one where it cannot.
-COMPONENTS = (5, 3)
+#: What None may become, the first one where held-out rows cannot choose.
+CHOICES: dict[str, tuple[Any, ...]] = {"n_components": (5, 3), "weight_rate": (0.1, 1.0)}
 
 _FRACTION = (TINY, 1.0, "a number above 0 and at most 1")
 _NOT_NEGATIVE = (0.0, 1e30, "a number of at least 0")
@@ -47,7 +47,7 @@ def _is_columns(value: Any) -> bool:
 
 RULES: dict[str, Rule] = {
     **SHARED,
-    "n_components": optional(integer(COMPONENTS[0])),
+    "n_components": optional(integer(5)),
     "curvature": choice(CURVATURES),
     "learning_rate": number(*_FRACTION, 0.05),
     "max_rounds": integer(2000),
@@ -57,7 +57,7 @@ RULES: dict[str, Rule] = {
     "min_rows_in_leaf": integer(20),
     "l2": number(*_NOT_NEGATIVE, 1.0),
     "damping": number(*_NOT_NEGATIVE, 1e-3),
-    "weight_rate": number(*_FRACTION, 0.3),
+    "weight_rate": optional(number(*_FRACTION, 0.3)),
     "scale_rate": number(*_FRACTION, 0.2),
     "row_fraction": number(*_FRACTION, 0.8),
     "column_fraction": number(*_FRACTION, 0.8),
@@ -83,8 +83,19 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with what None stands for where held-out rows have no choice."""
-    given = settings["n_components"]
-    return {**settings, "n_components": COMPONENTS[0] if given is None else given}
+    return {**settings, **kinds(settings)[0]}
+
+
+def kinds(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what held-out rows choose from: the first choices, and each other one by itself.
+
+    With one component there are no weights, and nothing to choose for them.
+    """
+    given = {name: settings[name] for name in CHOICES}
+    first = {name: CHOICES[name][0] if one is None else one for name, one in given.items()}
+    open_ones = [name for name in CHOICES if given[name] is None and first["n_components"] > 1]
+    others = [{**first, name: one} for name in open_ones for one in CHOICES[name][1:]]
+    return [first, *others]
 
 
 def family(settings: Mapping[str, Any]) -> AbstractFamily:

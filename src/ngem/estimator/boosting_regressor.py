@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _errors, boosting
 from ..families import settle_name
@@ -14,6 +13,7 @@ from . import tree_file
 from .automatic import known_names
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
+from .interface import check_fitted
 from .member_regressor import MemberRegressor, count_rows, histories, judge, without_guard
 from .rules import AUTO
 from .targets import make_model, read_inside
@@ -54,7 +54,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         l2 (float): Penalty of squared steps, in rows: a leaf of so many rows takes half its step.
         damping (float): Added to weights or responsibilities in the curvature. It keeps the steps
             of a component small that has lost its weight.
-        weight_rate (float): Learning rate of the logits, relative to that of the means.
+        weight_rate (float or None): Learning rate of the logits, relative to that of the means.
+            None is 0.1 or 1, chosen like `n_components`; it is 0.1 where there is no choice.
         scale_rate (float): Learning rate of the scales, relative to that of the means. Scales
             overfit first: with equal rates they shrink to the errors of training rows.
         row_fraction (float): Fraction of the rows that each round sees.
@@ -97,6 +98,7 @@ class MixtureBoostingRegressor(MemberRegressor):
             came as an array of numbers.
         feature_importances_: Fraction of the gain that each column has, for "weights", "means" and
             "scales".
+        weight_rate_: Learning rate of the logits that was given or chosen.
         n_outputs_: Number of target columns.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if the features came as a table with names.
@@ -118,7 +120,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         min_rows_in_leaf: Any = 20,
         l2: Any = 0.0,
         damping: Any = 0.0,
-        weight_rate: Any = 0.1,
+        weight_rate: Any = None,
         scale_rate: Any = 0.05,
         row_fraction: Any = 0.7,
         column_fraction: Any = 0.7,
@@ -209,7 +211,8 @@ class MixtureBoostingRegressor(MemberRegressor):
         coded = [] if self.table_ is None else self.table_.coded
         units = fit_units(family, seen, coded)
         job = Job(settings, seed, units, coded, table, held_out, watched)
-        settings["n_components"], members = self._train(job)
+        chosen, members = self._train(job)
+        settings |= chosen
         outputs = parameters.outputs(settings, table.y.shape[1])
         judged = judge(
             outputs.family,
@@ -259,9 +262,15 @@ class MixtureBoostingRegressor(MemberRegressor):
         return cls._from_saved(tree_file.load(path))
 
     @property
+    def weight_rate_(self) -> float:
+        """Learning rate of the logits, relative to that of the means."""
+        check_fitted(self)
+        return float(self._fit_settings["weight_rate"])
+
+    @property
     def feature_importances_(self) -> dict[str, np.ndarray]:
         """Fraction of the gain of all splits that each column has: of weights, means and scales."""
-        check_is_fitted(self)
+        check_fitted(self)
         outputs, n_features = self._outputs, self.model_.inputs.n_features
         gains = np.zeros((outputs.num_raw, n_features))
         for forest in self.model_.inputs.forests:
@@ -312,7 +321,7 @@ class MixtureBoostingRegressor(MemberRegressor):
     def _takes_gaps(self) -> bool:
         return True
 
-    def _train(self, job: Job) -> tuple[int, list[boosting.Boosted]]:
+    def _train(self, job: Job) -> tuple[dict[str, Any], list[boosting.Boosted]]:
         """Train all members; then close the callbacks that can be closed."""
         bars = [ProgressBar("trees {}, round")] if self.verbose else []
         callbacks = [*self.callbacks, *bars]

@@ -6,10 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from .. import _errors
 from . import conformal_file
+from .interface import Regressor, cloned
+from .rules import is_integer
 from .scorers import unwrap
 
 #: Added to a requested mass. The model computes masses in single precision; without this, rounding
@@ -20,7 +21,7 @@ _SLACK = 4 * float(np.finfo(np.float32).eps)
 _RESOLUTION = 16 * float(np.finfo(np.float32).eps)
 
 
-class ConformalRegressor(RegressorMixin, BaseEstimator):
+class ConformalRegressor(Regressor):
     """Regions with guaranteed coverage, from a fitted model and rows that it was not trained on.
 
     The score of a row is the mass of the model's highest-density region whose boundary passes
@@ -68,7 +69,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
             y: Targets.
             settings: Further arguments of the model's `fit`.
         """
-        model: Any = clone(self.model)
+        model: Any = cloned(self.model)
         self.model_ = model.fit(X, y, **settings)
         return self.calibrate_held_out(X, y)
 
@@ -131,8 +132,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
             y: Their targets.
         """
         estimator, X = unwrap(self._model, X)
-        seed = np.random.RandomState([self.random_state, 0])
-        scores = estimator.held_out_region_mass(X, y, self.n_samples, seed)
+        scores = estimator.held_out_region_mass(X, y, self.n_samples, self._draws(0))
         scores = scores[~np.isnan(scores)]
         if not len(scores):
             raise ValueError(
@@ -205,9 +205,17 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         if estimator.n_outputs_ == 1:
             return np.asarray(estimator.region_mass(X, y), np.float64).reshape(-1), estimator
         # New rows and calibration rows get different samples, so that scores are independent.
-        seed = np.random.RandomState([self.random_state, purpose])
-        scores = estimator.joint_region_mass(X, y, self.n_samples, seed)
+        scores = estimator.joint_region_mass(X, y, self.n_samples, self._draws(purpose))
         return np.asarray(scores, np.float64), estimator
+
+    def _draws(self, purpose: int) -> np.random.RandomState:
+        """Return the random numbers of a purpose."""
+        if not is_integer(self.random_state, 0):
+            raise ValueError(
+                "random_state must be an integer from 0 to 2**31 - 1, got "
+                f"{self.random_state!r}; try random_state=0."
+            )
+        return np.random.RandomState([self.random_state, purpose])
 
     def _ready(self, X: Any) -> tuple[Any, Any]:
         """Return the estimator and its features; raise if it was fitted again after calibration."""

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils import check_random_state
 
 from ..families import get_family, is_family_name, order_columns
 from ..nn import Guard, MixtureNetwork, average
@@ -20,6 +19,7 @@ from .members import Job, standardized, train_members
 from .prediction import Model
 from .preprocessing import Inputs, Table
 from .rules import is_integer
+from .seeds import draw_seed
 from .stream_fit import ToFit, read_stream
 from .targets import TargetUnits, make_model, own_predictor, read_inside
 
@@ -116,7 +116,7 @@ def _read(estimator: Any, X: Any, y: Any, settings: dict[str, Any]) -> ToFit:
         return read_stream(estimator, stream, settings, units)
     table, ndim = estimator._read_table(X, y, n_outputs=estimator.n_outputs_)
     table = read_inside(parameters.named_family(settings), estimator._round(table))
-    seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+    seed = draw_seed(settings["random_state"])
     nobody = [np.empty(0, int)] * own_predictor(estimator.model_).n_members
     return ToFit(settings, ndim, len(table.y), table, None, seed, nobody, table, units)
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from sklearn.utils import check_random_state
 
-from .density_regressor import DensityRegressor, to_key
+from .density_regressor import DensityRegressor
 from .encoding import Encoded
 from .regressor import MDNRegressor
+from .seeds import draw_seed, read_state, to_key
 
 #: In a column of at most this many values no others are made up between two of them.
 _FEW_VALUES = 20
@@ -59,11 +59,11 @@ def distill(
     ...     return distill(stack, X, random_state=0)
     """
     x = teacher._read_features(X)
-    rng = check_random_state(random_state)
-    rows = between_neighbors(x, n_rows, np.random.default_rng(rng.randint(2**31 - 1)))
-    draws = teacher.model_.sample(rows, 1, to_key(rng.randint(2**31 - 1)))[:, 0]
+    rng = read_state(random_state)
+    rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)))
+    draws = teacher.model_.sample(rows, 1, to_key(rng))[:, 0]
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
-    seed = int(rng.randint(2**31 - 1))
+    seed = draw_seed(rng)
     own: dict[str, Any] = {"missing": "impute"} if np.isnan(rows).any() else {}
     if settings.get("network") is None and is_stepped(teacher):
         own["n_bins"] = _BINS

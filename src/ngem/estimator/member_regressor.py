@@ -6,22 +6,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble import GuardFit, Rows, fit_guard
 from ..families import AbstractFamily
 from .automatic import choose_candidates, fit_best
-from .density_regressor import DensityRegressor, to_key
+from .density_regressor import DensityRegressor
 from .diagnostics import diagnose
 from .file_parts import FitInfo, fit_info
 from .frames import are_given
+from .interface import check_fitted
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
+from .pools import find_pools
 from .prediction import Model
 from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
+from .seeds import draw_seed, to_key
 from .targets import TargetUnits
 
 
@@ -41,6 +42,9 @@ class MemberRegressor(DensityRegressor):
     """
 
     family_reason_: str | None = None
+
+    #: How many members hold each row out; a stack divides the rows more than once.
+    _repeats: int = 1
 
     history_: dict[str, np.ndarray]
     diagnostics_: dict[str, Any]
@@ -76,20 +80,19 @@ class MemberRegressor(DensityRegressor):
         return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))
 
     def held_out_models(self) -> Iterator[tuple[np.ndarray, Model]]:
-        """Yield the rows that each member held out, and this member with the guard as a model.
+        """Yield rows, and the members that have not seen them, with the guard, as one model.
 
-        What it predicts for these rows is what the estimator would have predicted had it not seen
-        them, but for the other members.
+        Each row that was held out comes once. What the model predicts for it is what the estimator
+        would have predicted had it not seen it, but for the other members.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if self.folds_ is None:
             raise ValueError(
                 "the estimator must know which rows it held out, got one that was loaded from a "
                 "file; fit it again, or judge it by new rows."
             )
-        for index, rows in enumerate(self.folds_):
-            if len(rows):
-                yield rows, self.model_.member(index)
+        for rows, members in find_pools(self.folds_, self._repeats).groups():
+            yield rows, self.model_.member(*members)
 
     def held_out_region_mass(
         self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
@@ -125,7 +128,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import to_torch
 
-        check_is_fitted(self)
+        check_fitted(self)
         return to_torch(self.model_)
 
     def to_onnx(
@@ -153,7 +156,7 @@ class MemberRegressor(DensityRegressor):
         """
         from .to_torch import write_onnx
 
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else [str(name) for name in names]
         if self.table_ is not None:
@@ -176,9 +179,13 @@ class MemberRegressor(DensityRegressor):
         watched: Table | None,
     ) -> tuple[int, list[np.ndarray], Table]:
         """Choose a seed, the rows that each member holds out, and the rows that members see."""
-        seed = int(check_random_state(settings["random_state"]).randint(2**31 - 1))
+        seed = draw_seed(settings["random_state"])
         held_out = choose_held_out(
-            settings, len(table.x), is_watched=watched is not None, seed=seed
+            settings,
+            len(table.x),
+            is_watched=watched is not None,
+            seed=seed,
+            repeats=self._repeats,
         )
         weights = np.asarray(sample_weight)
         kept = np.flatnonzero(weights) if weights.ndim else np.arange(len(table.x))
@@ -306,7 +313,7 @@ class MemberRegressor(DensityRegressor):
 
     def _to_saved(self) -> Saved:
         """Return everything that a model file holds."""
-        check_is_fitted(self)
+        check_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return Saved(
             settings=self._fit_settings,

@@ -73,16 +73,19 @@ class Member(NamedTuple):
 
 
 def choose_held_out(
-    settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int
+    settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int, repeats: int = 1
 ) -> list[Int[np.ndarray, " held_out"]]:
-    """Return the rows that each member holds out, ascending; none if the user gives others."""
+    """Return the rows that each member holds out, ascending; none if the user gives others.
+
+    With `repeats` there are so many times more members, and so many of them hold each row out.
+    """
     n_members = min(int(settings["n_members"]), n_rows)
     if is_watched or not settings["early_stopping"]:
-        return [np.empty(0, int)] * n_members
+        return [np.empty(0, int)] * (n_members * repeats)
     rng = np.random.default_rng(seed)
     if n_members == 1:
         return [split_rows(n_rows, float(settings["validation_fraction"]), rng)[1]]
-    return list(make_folds(n_rows, n_members, rng))
+    return list(make_folds(n_rows, n_members, rng, repeats))
 
 
 def train_members(job: Job) -> list[Member]:

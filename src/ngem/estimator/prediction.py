@@ -267,6 +267,10 @@ class Model(Generic[Network, Inputs]):
         )
         return Mixture(logits, components, family.rescaled(location, scale))
 
+    def own_parameters(self, x: np.ndarray) -> tuple[np.ndarray, Params]:
+        """Return logits and components of all rows, in the predictor's own units."""
+        return self._stream(_parameters, x)[:2]
+
     def weights(self, x: np.ndarray) -> np.ndarray:
         """Return the weights of all components, (rows, components)."""
         return self._stream(_weights, x)
@@ -320,9 +324,9 @@ class Model(Generic[Network, Inputs]):
         inputs = self.inputs.forward(x)
         return replace(self, inputs=_AsTheyAre(inputs.shape[1])), inputs
 
-    def member(self, index: int) -> "Model":
-        """Return the model of one member."""
-        return replace(self, network=self.network.member(index))
+    def member(self, *indices: int) -> "Model":
+        """Return the model of one member, or of some of them together."""
+        return replace(self, network=self.network.subset(indices))
 
     def _stream(
         self,

@@ -4,6 +4,7 @@ A network of positive targets learns their logarithms, standardized; one of coun
 as they are. See `AbstractFamily.link`, `admits_shift` and `admits_scale`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,8 +134,8 @@ class LinkedPredictor(AbstractPredictor):
     def distance(self, x: Float[Array, " inputs"]) -> Float[Array, ""]:
         return self.inner.distance(x)
 
-    def member(self, index: int) -> "LinkedPredictor":
-        return LinkedPredictor(self.inner.member(index), self.location, self.scale, self.linked)
+    def subset(self, indices: Sequence[int]) -> "LinkedPredictor":
+        return LinkedPredictor(self.inner.subset(indices), self.location, self.scale, self.linked)
 
     def _linked(self, mixture: Mixture) -> Mixture:
         def one(params: Params) -> Params:

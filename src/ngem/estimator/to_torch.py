@@ -26,9 +26,9 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
         return _stack(model, model.network)
     if isinstance(model.inputs, TreeInputs):
         raise ValueError(
-            "only networks can become PyTorch modules and ONNX files, got boosted trees; fit an "
-            "MDNRegressor, or a DensityStack of kinds of networks: DensityStack(['network', "
-            "'network with bins'])."
+            "only networks can become PyTorch modules and ONNX files, got boosted trees; distill "
+            "them into one network first, model.distill(X).to_onnx(path), or fit kinds of networks "
+            "only: DensityStack(['network', 'network with bins'])."
         )
     family, covariance = model.network.family.names
     if family != "gaussian":
@@ -106,7 +106,8 @@ def _stack(model: Model, network: StackPredictor) -> torch.MixtureStack:
         own = Scaling(units.location + units.scale * location, units.scale * scale)
         parts.append(to_torch(Model(part.predictor, inputs, own)))
     weights = np.exp(np.asarray(network.log_weights, np.float64))
-    return torch.MixtureStack(parts, weights).eval()
+    width = 1.0 if network.width is None else float(network.width)
+    return torch.MixtureStack(parts, weights, width).eval()
 
 
 def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:

@@ -240,12 +240,19 @@ class MixtureStack(nn.Module):
     Args:
         parts: Modules for the same features and targets.
         weights: The weight of each.
+        width: Factor of the scales of all components.
     """
 
     log_weights: Tensor
 
-    def __init__(self, parts: Sequence[MixtureDensityNetwork], weights: np.ndarray) -> None:
+    def __init__(
+        self,
+        parts: Sequence[MixtureDensityNetwork],
+        weights: np.ndarray,
+        width: float = 1.0,
+    ) -> None:
         super().__init__()
+        self.width = width
         self.parts = nn.ModuleList(parts)
         self.register_buffer("log_weights", torch.from_numpy(np.log(np.array(weights, np.float64))))
         self.target_location, self.target_scale = parts[0].target_location, parts[0].target_scale
@@ -258,7 +265,8 @@ class MixtureStack(nn.Module):
             for mixture, weight in zip(mixtures, self.log_weights.unbind(), strict=True)
         ]
         means, scales = ([part[index] for part in mixtures] for index in (1, 2))
-        return MixtureParameters(torch.cat(logits, 1), torch.cat(means, 1), torch.cat(scales, 1))
+        scale = self.width * torch.cat(scales, 1)
+        return MixtureParameters(torch.cat(logits, 1), torch.cat(means, 1), scale)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the conditional mean, (rows, dim)."""
