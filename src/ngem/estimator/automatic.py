@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..families import Candidates, get_family, propose_families, text_of
+from ..families import (
+    OF_INTERVALS,
+    Candidates,
+    for_columns,
+    get_family,
+    propose_families,
+    text_of,
+)
 from .encoding import Encoded
 from .interface import cloned
 from .seeds import draw_seed
@@ -23,18 +30,12 @@ def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
     names = known_names(X, y, columns.shape[1])
     each = [propose_families(column, name) for column, name in zip(columns.T, names, strict=True)]
     if has_intervals:
-        each = [_of_intervals(one) for one in each]
-    if len({one.families for one in each}) == 1:
-        return each[0]
-    best = tuple(one.families[0] for one in each)
-    return Candidates((best, "gaussian"), "each target column suits a family of its own")
+        each = [one if _takes_intervals(one) else OF_INTERVALS for one in each]
+    return for_columns(each)
 
 
-def _of_intervals(candidates: Candidates) -> Candidates:
-    """Return the same candidates, unless none of them takes intervals."""
-    if any(get_family(name).takes_intervals for name in candidates.families):
-        return candidates
-    return Candidates(("lognormal", "gaussian"), "targets are intervals of whole numbers")
+def _takes_intervals(candidates: Candidates) -> bool:
+    return any(get_family(name).takes_intervals for name in candidates.families)
 
 
 def known_names(X: Any, y: Any, count: int) -> list[str | None]:

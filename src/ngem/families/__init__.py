@@ -40,7 +40,14 @@ from .names import (
 from .negative_binomial import NegativeBinomial
 from .poisson import Poisson
 from .powers import power_of
-from .propose import Candidates, Proposal, propose_families, propose_family
+from .propose import (
+    OF_INTERVALS,
+    Candidates,
+    Proposal,
+    for_columns,
+    propose_families,
+    propose_family,
+)
 from .shaped import LocationScaleShape
 from .special import invert_steps
 from .spherical import SphericalGaussian
@@ -212,6 +219,7 @@ __all__ = [
     "COVARIANCE_NAMES",
     "FAMILIES",
     "FAMILY_NAMES",
+    "OF_INTERVALS",
     "AbstractClasses",
     "AbstractCount",
     "AbstractFamily",
@@ -256,6 +264,7 @@ __all__ = [
     "VonMises",
     "Weibull",
     "covariances_of",
+    "for_columns",
     "gather_conditions",
     "get_family",
     "invert_steps",

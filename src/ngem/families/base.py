@@ -45,6 +45,7 @@ class AbstractFamily(abc.ABC):
         covariance_options: The same, of settings that stand after the name of the covariance.
         admits_shift: Whether targets with another zero have the same distribution.
         admits_scale: Whether targets with another unit have the same distribution.
+        has_slow_cdf: Whether the distribution function is an integral by quadrature.
         is_discrete: Whether targets are integers, with probabilities in place of densities.
         scale_floor: Added by `constrain`, the smallest scale that a network can express.
     """
@@ -56,6 +57,7 @@ class AbstractFamily(abc.ABC):
     admits_shift: ClassVar[bool] = True
     admits_scale: ClassVar[bool] = True
     is_discrete: ClassVar[bool] = False
+    has_slow_cdf: ClassVar[bool] = False
 
     scale_floor: float = _defaults.SCALE_FLOOR
 

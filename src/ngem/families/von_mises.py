@@ -51,6 +51,7 @@ class VonMises(AbstractFamily):
     options: ClassVar[tuple[str, ...]] = ("period", "cut")
     admits_shift: ClassVar[bool] = False
     admits_scale: ClassVar[bool] = False
+    has_slow_cdf: ClassVar[bool] = True
 
     period: float = 360.0
     cut: float = 0.0

@@ -390,6 +390,8 @@ class Mixture(eqx.Module):
         if self.family.is_discrete:
             return integers.crps(flat._range(), y[:, 0]).reshape(rows)
         grid = atoms.with_atoms(self.family.atoms, flat._grid())
+        if self.family.has_slow_cdf:
+            return univariate.crps_of_density(flat._log_density, grid, y[:, 0]).reshape(rows)
         return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit
