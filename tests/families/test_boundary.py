@@ -12,7 +12,7 @@ SOURCE = Path(ngem.__file__).parent
 #: and estimators of other libraries, whose mixtures are Gaussian.
 NEED_GAUSSIANS = {"mixture/mixture.py", "nn/head.py", "estimator/foreign.py"}
 
-#: Texts: defaults of estimators and of old files, the old spelling of a family, PyTorch modules, and
+#: Texts: defaults of estimators and old files, the old spelling of a family, PyTorch modules, and
 #: a column of results.
 HAVE_DEFAULTS = {
     "estimator/boosting_regressor.py": {"gaussian"},
