@@ -5,6 +5,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy import special
@@ -180,6 +181,31 @@ def test_all_kinds_read_the_same_data_frame(tmp_path):
     np.testing.assert_array_equal(loaded.predict(shuffled), expected)
     with pytest.raises(ValueError, match="got none named 'place'"):
         loaded.predict(table.drop(columns="place"))
+
+
+@pytest.mark.slow
+def test_trees_of_a_stack_read_more_categories_than_networks_have_inputs_for(tmp_path):
+    rng = np.random.default_rng(0)
+    shop = rng.permutation(np.arange(3000) % 150)
+    level = rng.normal(size=150)
+    table = pd.DataFrame({"shop": [f"s{one:03}" for one in shop], "x": rng.uniform(size=3000)})
+    y = level[shop] + 0.1 * rng.standard_normal(3000)
+    trees = clone(TREES).set_params(max_rounds=100, min_rows_in_leaf=3)
+    network = clone(NETWORK).set_params(missing="impute", max_epochs=2)
+    for name, kind in (("trees", trees), ("network", network)):
+        settings = {"n_members": 2, "n_repeats": 1, "random_state": 0}
+        model = DensityStack([(name, kind)], **settings).fit(table, y)
+        column = model.table_.features[0]
+        assert (len(column.labels), column.common) == (150, 100)
+        model.save(tmp_path / name)
+        loaded = ngem.load(tmp_path / name)
+        np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+        used = model.estimators_[name]
+        if name == "trees":
+            rare = table["shop"].isin(column.categories[100:])
+            assert used.score(table[rare], y[rare]) > 0.5  # they tell rare shops apart
+        else:
+            assert used.model_.inputs.n_columns == 100 + 1 + 1
 
 
 def test_kinds_without_held_out_rows_are_refused():

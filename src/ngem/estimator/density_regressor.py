@@ -74,6 +74,9 @@ class DensityRegressor(Regressor):
     #: Categories of a column at most; rarer ones share a code.
     _most_categories: int = MOST_CATEGORIES
 
+    #: Of these, how many are an input of networks each; None for all.
+    _common_categories: int | None = None
+
     @property
     @abc.abstractmethod
     def _takes_gaps(self) -> bool:
@@ -356,7 +359,12 @@ class DensityRegressor(Regressor):
         categorical = getattr(self, "categorical_features", "auto")
         if not has_names(X) and (isinstance(categorical, str) or not len(categorical)):
             return None
-        columns = describe(X, categorical=categorical, most=self._most_categories)
+        columns = describe(
+            X,
+            categorical=categorical,
+            most=self._most_categories,
+            common=self._common_categories,
+        )
         shape = np.asarray(y).shape
         targets = target_names(y, shape[1] if len(shape) > 1 else 1, names_of(X))
         return Schema(columns, targets, "impute" if self._takes_gaps else "error")

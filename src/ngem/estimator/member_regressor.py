@@ -366,7 +366,7 @@ class MemberRegressor(DensityRegressor):
 
     def _one_hot(self) -> OneHot | None:
         """Return how codes of categories become inputs of networks."""
-        return None if self.table_ is None else one_hot(self.table_.sizes)
+        return None if self.table_ is None else one_hot(self.table_.sizes, self.table_.widths)
 
     @property
     @abc.abstractmethod

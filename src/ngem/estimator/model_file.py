@@ -137,7 +137,7 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     table = read_table(header, one_hot=True)
     inputs = read_inputs(arrays, header["n_features"])
     if table is not None:
-        inputs = inputs._replace(one_hot=one_hot(table.sizes))
+        inputs = inputs._replace(one_hot=one_hot(table.sizes, table.widths))
     units = TargetUnits(
         parameters.family(settings), read_scaling(arrays, "targets", header["n_outputs"])
     )

@@ -119,20 +119,27 @@ class OneHot(NamedTuple):
 
     Attributes:
         source: The column that each input comes from.
-        code: The code for which it is 1; NaN where it is the number itself.
+        code: The code from which on it is 1; NaN where it is the number itself.
+        last: The code up to which it is 1, infinite for an input of all further codes.
     """
 
     source: Int[np.ndarray, " input"]
     code: Float[np.ndarray, " input"]
+    last: Float[np.ndarray, " input"]
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch input"]:
         """Return the inputs of each row; a missing category is 0 in all of its inputs."""
         picked = x[:, self.source]
-        return np.where(np.isnan(self.code), picked, picked == self.code)
+        return np.where(np.isnan(self.code), picked, (picked >= self.code) & (picked <= self.last))
 
 
-def one_hot(sizes: Sequence[int]) -> OneHot | None:
+def one_hot(sizes: Sequence[int], inputs: Sequence[int] | None = None) -> OneHot | None:
     """Return the inputs of columns with so many codes each, 0 for numbers; None for numbers only.
+
+    Args:
+        sizes: How many codes each column has.
+        inputs: How many inputs each column has; where these are fewer, the last is that of all
+            further codes. None for as many as codes.
 
     >>> one_hot([0, 2]).forward(np.array([[7.0, 0.0], [8.0, 1.0], [9.0, np.nan]]))
     array([[7., 1., 0.],
@@ -141,9 +148,14 @@ def one_hot(sizes: Sequence[int]) -> OneHot | None:
     """
     if not any(sizes):
         return None
-    widths = np.maximum(sizes, 1)
-    codes = [np.arange(size, dtype=np.float64) if size else np.array([np.nan]) for size in sizes]
-    return OneHot(np.repeat(np.arange(len(widths)), widths), np.concatenate(codes))
+    inputs = sizes if inputs is None else inputs
+    codes = [np.arange(size, dtype=np.float64) if size else np.array([np.nan]) for size in inputs]
+    lasts = [
+        np.append(own[:-1], np.inf) if count < size else own
+        for own, count, size in zip(codes, inputs, sizes, strict=True)
+    ]
+    source = np.repeat(np.arange(len(sizes)), np.maximum(inputs, 1))
+    return OneHot(source, np.concatenate(codes), np.concatenate(lasts))
 
 
 class Inputs(NamedTuple):

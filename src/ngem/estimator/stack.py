@@ -12,7 +12,7 @@ from ..distributed import active_work
 from ..ensemble import MOST_REPEATS
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
-from .encoding import Encoded, encode
+from .encoding import MOST_CATEGORIES, MOST_CATEGORIES_OF_TREES, Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
 from .interface import check_fitted, cloned
@@ -135,6 +135,9 @@ class DensityStack(MemberRegressor):
         width_: Factor of the scales of all components, chosen by held-out rows; 1 at most.
         oof_log_prob_: Log density of each row under the stack of members that have not seen it.
     """
+
+    _most_categories = MOST_CATEGORIES_OF_TREES
+    _common_categories = MOST_CATEGORIES
 
     estimators_: dict[str, Any]
     kinds_: list[KindReport]
