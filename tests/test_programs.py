@@ -1,6 +1,8 @@
 """Compiled programs that are kept in files: found again, never trusted blindly, never too many."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import jax
@@ -9,8 +11,9 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from ngem import _programs
+from ngem import _lasting, _programs
 from ngem._programs import Kept
+from ngem.families import DiagonalGaussian
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -75,6 +78,82 @@ def test_a_damaged_file_is_compiled_again(damage, directory):
     file.write_bytes({"cut": content[:-7], "changed": changed, "empty": b""}[damage])
     np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["sum"], expected)
     assert file.read_bytes()[:32] == _programs.hashlib.sha256(file.read_bytes()[32:]).digest()
+
+
+MODEL = DiagonalGaussian()
+VALUES = (MODEL, jnp.array([[0.5, 1.0]]), jnp.array([[2.0, 3.0]]))
+
+
+def moments(family, mean, variance):
+    """A function whose place is known to last, as ours are; see `known`."""
+    return jax.vmap(family.from_moments)(mean, variance)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Let what this file defines have lasting names."""
+    monkeypatch.setattr(_lasting, "_KNOWN", {*_lasting._KNOWN, __name__.split(".")[0]})
+
+
+def test_a_known_program_is_found_without_tracing(directory, known, monkeypatch):
+    expected = Kept(moments)(*VALUES)
+    assert sorted(len(file.name) for file in directory.iterdir()) == [64, 64 + len(".note")]
+    monkeypatch.setattr(Kept, "_jitted", lambda *args: pytest.fail("traced"))
+    found = Kept(moments)(*VALUES)
+    assert type(found) is type(expected)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+
+
+def test_another_form_or_setting_is_another_note(directory, known):
+    Kept(moments)(*VALUES)
+    Kept(moments)(DiagonalGaussian(scale_floor=0.5), *VALUES[1:])
+    Kept(moments)(MODEL, *(jnp.concatenate([value] * 2) for value in VALUES[1:]))
+    with jax.default_matmul_precision("float32"):
+        Kept(moments)(*VALUES)
+    assert len(list(directory.glob("*.note"))) == 4
+
+
+@pytest.mark.parametrize("kind", ["note", "program"])
+def test_a_damaged_file_of_a_known_program_is_replaced(kind, directory, known):
+    expected = Kept(moments)(*VALUES)
+    (file,) = [f for f in directory.iterdir() if (f.suffix == ".note") == (kind == "note")]
+    good = file.read_bytes()
+    for bad in (b"", good[:-3], good[:40] + b"x" + good[41:]):
+        file.write_bytes(bad)
+        np.testing.assert_array_equal(Kept(moments)(*VALUES).mean, expected.mean)
+        content = file.read_bytes()
+        assert content[:32] == _programs.hashlib.sha256(content[32:]).digest()
+
+
+def test_a_note_without_its_program_is_no_harm(directory, known):
+    expected = Kept(moments)(*VALUES)
+    (file,) = [file for file in directory.iterdir() if file.suffix != ".note"]
+    file.unlink()
+    np.testing.assert_array_equal(Kept(moments)(*VALUES).mean, expected.mean)
+    assert file.exists()
+
+
+def test_many_processes_may_keep_one_program(directory):
+    """All at once: each finds a whole file or none."""
+    code = f"""
+import sys, pathlib
+from ngem import _lasting, _programs
+_programs.cache_directory = lambda kind: pathlib.Path({str(directory)!r})
+import numpy as np
+from ngem.ensemble import guard
+from ngem.families import DiagonalGaussian
+ones = np.ones((1, 3, 2), np.float32)
+print(guard._around_zero(DiagonalGaussian(), ones, ones[0]).sum())
+"""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMP")}
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env)
+        for _ in range(3)
+    ]
+    results = {process.communicate()[0] for process in started}
+    assert all(process.returncode == 0 for process in started)
+    assert len(results) == 1
+    assert len(list(directory.glob("*.note"))) == 1
 
 
 def test_a_directory_that_others_can_write_to_is_not_used(directory):

@@ -5,6 +5,7 @@ header and a checksum of everything, so a damaged file is refused.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -148,6 +149,16 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def clear_leftovers(path: str | os.PathLike) -> None:
+    """Delete what a process that was killed while it wrote a file has left beside it.
+
+    No other process may be writing the file.
+    """
+    path = Path(path)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}"):
+        leftover.unlink(missing_ok=True)
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -2,7 +2,10 @@
 
 JAX has a cache of its own, but it is one setting of the whole process, which belongs to the user.
 So our costliest programs are kept here, in files of the user's cache directory. A file is found by
-a hash of the program's text, of the versions, of the processor and of the compiler's flags.
+a hash of the program's text, of the versions, of the processor and of the compiler's flags. To get
+the text JAX must trace the program, which takes longer than to read the file. So a small second
+file says which program a function and the form of its arguments lead to, where all of these have a
+lasting name; see `_lasting`.
 Programs that JAX's own cache keeps, that run on several devices or that are part of another program
 are left to JAX. `NGEM_PROGRAMS=off` leaves all of them to JAX.
 """
@@ -23,6 +26,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from . import _files
+from ._lasting import lasting_name, read_tree, write_tree
 from ._machine import cache_directory
 
 #: Bytes of all files together; those that were not used for longest are deleted first.
@@ -33,6 +37,12 @@ _MOST_PROGRAMS = 64
 
 #: Settings of JAX on which a program depends although its arguments do not show them.
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
+
+#: How the names of files end that say which program a call leads to.
+_NOTE = ".note"
+
+#: Settings of JAX that change no program: where it keeps and shows things.
+_UNRELATED = {"jax_compilation_cache_dir", "jax_dump_ir_to", "jax_log_compiles"}
 
 #: JAX's own cache.
 _OWN = "jax_compilation_cache_dir"
@@ -69,6 +79,11 @@ class _Call(NamedTuple):
     def is_traced(self) -> bool:
         """Whether it is part of another program."""
         return self.form[3]
+
+    @property
+    def on_devices(self) -> list[jax.Array]:
+        """Arrays that JAX holds."""
+        return [array for part in self.arrays for array in part if isinstance(array, jax.Array)]
 
 
 class Kept:
@@ -136,13 +151,28 @@ class Kept:
 
     def _make(self, call: _Call) -> Callable:
         """Return the program, from its file if there is one."""
-        jitted = self._jitted(call)
         directory = _directory() if _is_plain(call) else None
         if directory is None:
-            return jitted
-        lowered = jitted.lower(*call.arrays)
+            return self._jitted(call)
+        note = self._note(call, directory)
+        program = None if note is None else _follow(note, call)
+        if program is not None:
+            return program
+        lowered = self._jitted(call).lower(*call.arrays)
         file = directory / _name(lowered.as_text())
-        return _load(file, lowered) or _compile(file, lowered)
+        program = _load(file, lowered.in_tree, lowered.out_tree) or _compile(file, lowered)
+        if note is not None:
+            _write_note(note, file, lowered.out_tree)
+        return program
+
+    def _note(self, call: _Call, directory: Path) -> Path | None:
+        """Return the file that says which program a call leads to; None if no name would last."""
+        tree, known, shapes = call.form[:3]
+        devices = sorted({device.id for array in call.on_devices for device in array.devices()})
+        name = lasting_name(
+            self._function, self._donated, tree, known, shapes, devices, *_surroundings()
+        )
+        return None if name is None else directory / (name + _NOTE)
 
 
 def kept(*, donate_rest: bool = False) -> Callable[[Callable], Kept]:
@@ -156,11 +186,10 @@ def _is_array(leaf: Any) -> bool:
 
 def _is_plain(call: _Call) -> bool:
     """Return whether a program is all there is to a call, on one device."""
-    arrays = [array for part in call.arrays for array in part if isinstance(array, jax.Array)]
     if call.is_traced:
         return False
     is_watched = any(getattr(jax.config, name) for name in _WATCHED)
-    return not is_watched and all(len(array.devices()) == 1 for array in arrays)
+    return not is_watched and all(len(array.devices()) == 1 for array in call.on_devices)
 
 
 def _directory() -> Path | None:
@@ -184,23 +213,59 @@ def _name(text: str) -> str:
     return hashlib.sha256("\n".join([text, *versions]).encode()).hexdigest()
 
 
-def _load(file: Path, lowered: Any) -> Callable | None:
+def _surroundings() -> list[Any]:
+    """Return what else a program's text depends on: flags, and JAX's settings in this thread."""
+    of_process = jax.config.values
+    names = sorted(of_process.keys() - _UNRELATED)
+    settings = [(name, getattr(jax.config, name, of_process[name])) for name in names]
+    return [os.environ.get("XLA_FLAGS", ""), settings]
+
+
+def _follow(note: Path, call: _Call) -> Callable | None:
+    """Return the program that a note names; None if there is none, or none that can be used."""
+    content = _read(note)
+    if content is None:
+        return None
+    name, out_tree = content[:64].decode(), read_tree(content[64:])
+    return _load(note.parent / name, jax.tree.structure((call.arrays, {})), out_tree)
+
+
+def _write_note(note: Path, file: Path, out_tree: Any) -> None:
+    """Note which program a call leads to, and the form of its result, if both can be written."""
+    tree = write_tree(out_tree)
+    if tree is not None and file.exists():
+        _keep(note, file.name.encode() + tree)
+
+
+def _load(file: Path, in_tree: Any, out_tree: Any) -> Callable | None:
     """Return the program of a file; None if there is none, or none that can be used."""
+    content = _read(file)
+    if content is None:
+        return None
+    return serialize_executable.deserialize_and_load(content, in_tree, out_tree)
+
+
+def _compile(file: Path, lowered: Any) -> Callable:
+    """Return the compiled program, and keep it in a file."""
+    compiled = lowered.compile()
+    _keep(file, serialize_executable.serialize(compiled)[0])
+    return compiled
+
+
+def _read(file: Path) -> bytes | None:
+    """Return the content of a file; None if there is none, or a damaged one."""
     try:
         content = file.read_bytes()
         os.utime(file)
     except OSError:
         return None
     checksum, content = content[:32], content[32:]
-    if hashlib.sha256(content).digest() != checksum:
-        return None  # it will be written anew
-    return serialize_executable.deserialize_and_load(content, lowered.in_tree, lowered.out_tree)
+    # A damaged one will be written anew.
+    return content if hashlib.sha256(content).digest() == checksum else None
 
 
-def _compile(file: Path, lowered: Any) -> Callable:
-    """Return the compiled program, and keep it in a file."""
-    compiled = lowered.compile()
-    content = serialize_executable.serialize(compiled)[0]
+def _keep(file: Path, content: bytes) -> None:
+    """Write a file with a checksum; then let old ones go."""
     try:
         _files.replace(file, hashlib.sha256(content).digest() + content)
         _shrink(file.parent)
@@ -210,15 +275,18 @@ def _compile(file: Path, lowered: Any) -> Callable:
             "room there, or set NGEM_PROGRAMS=off.",
             stacklevel=2,
         )
-    return compiled
 
 
 def _shrink(directory: Path) -> None:
     """Delete the files that were not used for longest, as far as all together are too large."""
-    files = [(file.stat(), file) for file in directory.iterdir() if len(file.name) == 64]
+    files = [(file.stat(), file) for file in directory.iterdir() if _is_ours(file)]
     excess = sum(about.st_size for about, _ in files) - _MOST_BYTES
     for about, file in sorted(files, key=lambda pair: pair[0].st_mtime):
         if excess <= 0:
             return
         file.unlink(missing_ok=True)
         excess -= about.st_size
+
+
+def _is_ours(file: Path) -> bool:
+    return len(file.name.removesuffix(_NOTE)) == 64

@@ -70,11 +70,13 @@ def test_the_first_trial_has_the_default_settings():
 def test_the_first_trial_of_trees_has_their_default_settings():
     first, second = (SPACES["trees"].sample(rng) for rng in (None, np.random.default_rng(0)))
     default = MixtureBoostingRegressor()
-    assert first == {name: getattr(default, name) for name in first}
+    of_one_member = {"weight_rate": 0.1}  # a trial has no folds that could choose it
+    assert first == {name: getattr(default, name) for name in first} | of_one_member
     assert list(second) == list(first)
     assert second["n_components"] in spaces.COMPONENTS
     assert second["num_leaves"] in spaces.LEAVES
     assert second["min_rows_in_leaf"] in spaces.MIN_ROWS
+    assert second["weight_rate"] in spaces.WEIGHT_RATES
     ratio = second["learning_rate"] / first["learning_rate"]
     assert spaces.TREE_RATE_FACTORS[0] <= ratio <= spaces.TREE_RATE_FACTORS[1]
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from .._programs import kept
 from ..families import AbstractFamily
 from ..nn import WIDTHS, Guard
+from .linear import Linear, fit_linear
 from .weights import stacking_weights
 
 #: Rows added to each kind when its weight is learned: the linear model, then each wide density.
@@ -18,9 +19,6 @@ _PRIOR = np.array([0.3, 0.3, 0.05])
 
 #: Least weight: its logarithm is finite in single precision, and a model file can hold it.
 _LEAST_WEIGHT = 1e-30
-
-#: Penalties of the linear model, from which leave-one-out errors choose.
-_PENALTIES = tuple(10.0**power for power in range(-3, 5))
 
 #: Most rows for the linear model.
 _MAX_ROWS = 20_000
@@ -148,7 +146,7 @@ def _mean(values: Float[np.ndarray, " batch"], counts: Float[np.ndarray, " batch
 
 
 def _make_guard(
-    train: Rows, linear: Any, left_out: Float[np.ndarray, "batch dim"], widest: Any
+    train: Rows, linear: Linear, left_out: Float[np.ndarray, "batch dim"], widest: Any
 ) -> Guard:
     """Return the guard with weights still to be learned."""
     y, counts = train.y, train.counts
@@ -159,8 +157,8 @@ def _make_guard(
     high = np.maximum(y.max(axis=0), center + _LEAST_REACH * std)
     arrays = {
         "log_weights": np.zeros(1 + len(_PRIOR)),
-        "slope": linear.coef_.reshape(y.shape[1], -1),
-        "intercept": np.broadcast_to(linear.intercept_, y.shape[1:]),
+        "slope": linear.slope,
+        "intercept": linear.intercept,
         "noise": _widened(np.average(left_out**2, axis=0, weights=counts), len(y)),
         "center": center,
         "widths": np.stack([width**2 * variance for width in (*WIDTHS[:-1], widest)]),
@@ -173,20 +171,14 @@ def _make_guard(
     return Guard(**{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()})
 
 
-def _fit_linear(train: Rows) -> tuple[Any, Float[np.ndarray, "batch dim"]]:
-    """Return scikit-learn's linear model, and each row's error when the row is left out."""
-    from sklearn.linear_model import RidgeCV  # slow to import, and predictions do without
-
+def _fit_linear(train: Rows) -> tuple[Linear, Float[np.ndarray, "batch dim"]]:
+    """Return a linear model, and each row's error when the row is left out."""
     rows = np.flatnonzero(train.counts)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).astype(int))]
-    x, y, counts = (part[rows] for part in train[:3])
-    model: Any = RidgeCV(_PENALTIES, store_cv_results=True).fit(x, y, counts)
+    model = fit_linear(*(part[rows] for part in train[:3]))
     # More rows than these hardly change the model, and are hardly changed by leaving one out.
-    error = train.y - model.predict(train.x).reshape(train.y.shape)
-    # scikit-learn has multiplied the squares by the weights.
-    squares = model.cv_results_.reshape(*y.shape, -1) / counts[:, None, None]
-    size = np.sqrt(squares[:, :, _PENALTIES.index(model.alpha_)])
-    error[rows] = np.copysign(size, error[rows])  # leaving a row out does not change the sign
+    error = train.y - model.predict(train.x)
+    error[rows] = model.left_out
     return model, error
 
 

@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from .. import _errors
 from . import conformal_file
+from .interface import Regressor, cloned
 from .rules import is_integer
 from .scorers import unwrap
 
@@ -21,7 +21,7 @@ _SLACK = 4 * float(np.finfo(np.float32).eps)
 _RESOLUTION = 16 * float(np.finfo(np.float32).eps)
 
 
-class ConformalRegressor(RegressorMixin, BaseEstimator):
+class ConformalRegressor(Regressor):
     """Regions with guaranteed coverage, from a fitted model and rows that it was not trained on.
 
     The score of a row is the mass of the model's highest-density region whose boundary passes
@@ -69,7 +69,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
             y: Targets.
             settings: Further arguments of the model's `fit`.
         """
-        model: Any = clone(self.model)
+        model: Any = cloned(self.model)
         self.model_ = model.fit(X, y, **settings)
         return self.calibrate_held_out(X, y)
 

@@ -9,23 +9,25 @@ import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _errors
 from .._machine import claim_process
 from ..mixture import Mixture
 from .encoding import MOST_CATEGORIES, Encoded, check_columns, describe, encode, target_names
 from .frames import has_names, names_of, select
-from .observations import read_intervals, read_missing, stack_columns
+from .interface import (
+    Regressor,
+    check_fitted,
+    check_names,
+    read_features,
+    read_numbers,
+)
+from .observations import read_intervals, read_missing, read_window, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
 from .seeds import draw_seed, to_key
 from .shapes import check_features, check_targets
-
-_FLOATS = (np.float64, np.float32)
 
 #: Samples per row in one call, at most: more would fill the memory for a single row.
 _MOST_SAMPLES = 1_000_000
@@ -50,7 +52,7 @@ class Uncertainty(NamedTuple):
     model_entropy: np.ndarray
 
 
-class DensityRegressor(RegressorMixin, BaseEstimator):
+class DensityRegressor(Regressor):
     """Predicts a distribution for each row; a subclass says how it is fitted.
 
     Attributes:
@@ -71,6 +73,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
     #: Categories of a column at most; rarer ones share a code.
     _most_categories: int = MOST_CATEGORIES
+
+    #: Of these, how many are an input of networks each; None for all.
+    _common_categories: int | None = None
 
     @property
     @abc.abstractmethod
@@ -183,7 +188,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         draws = self.model_.sample(x, n_samples, key)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
-    def log_prob(self, X: Any, y: Any, *, upper: Any = None) -> np.ndarray:
+    def log_prob(self, X: Any, y: Any, *, upper: Any = None, truncation: Any = None) -> np.ndarray:
         """Return the log density of each row's targets, jointly over columns.
 
         Args:
@@ -191,9 +196,14 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             y: Targets, or lower ends of intervals; NaN for one of several that is not known.
             upper: Upper ends of intervals, as in `MDNRegressor.fit`. Of an interval it is the log
                 probability.
+            truncation: (low, high) as in `MDNRegressor.fit`: the log density is then that of
+                targets that are known to lie in their window.
         """
-        table = self._read_rows(X, y, upper)
-        return self.model_.log_prob(table.x, table.y, table.ends)
+        table = self._read_rows(X, y, upper, truncation)
+        log_prob = self.model_.log_prob(table.x, table.y, table.ends)
+        if table.window is None:
+            return log_prob
+        return log_prob - self.model_.log_mass(table.x, table.window)
 
     def pit(self, X: Any, y: Any, random_state: Any = 0) -> np.ndarray:
         """Return P(Y <= y) of each row and target column, in the shape of the targets.
@@ -283,15 +293,14 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
 
     def _read_features(self, X: Any) -> np.ndarray:
         """Return features to predict for, refusing those that the model cannot read."""
-        check_is_fitted(self)
+        check_fitted(self)
         _refuse_dictionary("X", X)
         self._check_features("X", X)
         if self.table_ is not None:
             x = self._encode(X, reset=False)
         else:
             check_numeric("X", X, _ENCODE)
-            rules: Any = {"dtype": _FLOATS, "ensure_all_finite": False}
-            x = np.asarray(validate_data(self, X, reset=False, **rules))
+            x = read_features(self, X, reset=False)
         _check_finite("X", x, allow_nan=self._takes_gaps)
         return x
 
@@ -307,6 +316,7 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         sample_weight: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
         n_outputs: int | None = None,
         name: str = "",
     ) -> tuple[Table, int]:
@@ -317,22 +327,15 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         self._check_features(f"{name}X", X, reset=reset)
         check_targets(f"{name}y", y, X, type(self).__name__)
         check_numeric(f"{name}y", y, _CONVERT)
-        common = {"ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
-        rules: Any = (
-            {**common, "dtype": _FLOATS},
-            {**common, "dtype": np.float64, "ensure_2d": False},
-        )
+        least = 2 if reset else 1
         if reset:
             self.table_ = self._describe(X, y)
         if self.table_ is not None:
-            x = self._encode(X, y, reset=reset)
-            targets = check_array(y, input_name="y", **rules[1])
+            x = self._encode(X, reset=reset)
         else:
             check_numeric(f"{name}X", X, _ENCODE)
-            x, targets = map(
-                np.asarray, validate_data(self, X, y, reset=reset, validate_separately=rules)
-            )
-        check_consistent_length(x, targets)
+            x = read_features(self, X, reset=reset, least=least)
+        targets = read_numbers("y", y, least=least)
         _check_finite(f"{name}X", x, allow_nan=self._takes_gaps)
         columns = targets[:, None] if targets.ndim == 1 else targets
         _check_columns(columns, columns.shape[1] if n_outputs is None else n_outputs)
@@ -344,6 +347,9 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         if reset:
             check_units(values)
         table = Table(x, values, None, ends)
+        if truncation is not None:
+            known = np.tile(values, 2) if ends is None else ends
+            table = table._replace(window=read_window(truncation, targets, known, name))
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)
             table = table._replace(weights=weights).take(np.flatnonzero(weights))
@@ -356,12 +362,17 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         categorical = getattr(self, "categorical_features", "auto")
         if not has_names(X) and (isinstance(categorical, str) or not len(categorical)):
             return None
-        columns = describe(X, categorical=categorical, most=self._most_categories)
+        columns = describe(
+            X,
+            categorical=categorical,
+            most=self._most_categories,
+            common=self._common_categories,
+        )
         shape = np.asarray(y).shape
         targets = target_names(y, shape[1] if len(shape) > 1 else 1, names_of(X))
         return Schema(columns, targets, "impute" if self._takes_gaps else "error")
 
-    def _encode(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
+    def _encode(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return the rows of a table whose columns are known as numbers; see `Schema`."""
         assert self.table_ is not None, "without a schema rows are numbers already"
         if isinstance(X, Encoded):
@@ -370,20 +381,20 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         if not reset and has_names(X) and hasattr(self, "feature_names_in_"):
             check_columns(self.table_.features, names_of(X))
             X = select(X, self.table_.names)  # in any order, and with others beside them
-        validate_data(self, X, y, reset=reset, skip_check_array=True)
-        least = 2 if reset else 1
-        x = encode(X, self.table_.features)
-        return check_array(x, ensure_all_finite=False, ensure_min_samples=least)
+        check_names(self, X, reset=reset)
+        return read_numbers("X", encode(X, self.table_.features), least=2 if reset else 1)
 
     def _name_columns(self, schema: Schema) -> None:
         """Know the columns of a table by their names."""
         self.n_features_in_ = len(schema.features)
         self.feature_names_in_ = np.array(schema.names, dtype=object)
 
-    def _read_rows(self, X: Any, y: Any, upper: Any = None) -> Table:
+    def _read_rows(self, X: Any, y: Any, upper: Any = None, truncation: Any = None) -> Table:
         """Return features and targets to compare with what the fitted model predicts."""
-        check_is_fitted(self)
-        return self._read_table(X, y, upper=upper, n_outputs=self.n_outputs_)[0]
+        check_fitted(self)
+        return self._read_table(
+            X, y, upper=upper, truncation=truncation, n_outputs=self.n_outputs_
+        )[0]
 
     def _read_known(self, X: Any, y: Any) -> Table:
         """Return features and targets for scores that need all targets."""
@@ -422,9 +433,8 @@ def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(len(x), float(sample_weight))
     try:
-        weights = check_array(
-            sample_weight, ensure_2d=False, dtype="float64", input_name="sample_weight"
-        )
+        weights = read_numbers("sample_weight", sample_weight)
+        _errors.check_finite("sample_weight", weights)
     except ValueError as error:
         raise ValueError(
             f"sample_weight must hold a finite number for each of the {len(x)} rows, got something "

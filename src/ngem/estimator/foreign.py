@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import clone
 
 from ..boosting import Outputs, tree_predictor
 from ..families import DiagonalGaussian
 from ..mixture import Mixture
+from .interface import cloned
 from .member_regressor import MemberRegressor, count_rows, judge
 from .members import others, standardized
 from .preprocessing import OneHot, Scaling, Table, fit_inputs
@@ -153,7 +153,7 @@ class FoldedRegressor(MemberRegressor):
     def _fit_member(self, table: Table, target_ndim: int) -> Any:
         y = table.y[:, 0] if target_ndim == 1 else table.y
         weights = {} if table.weights is None else {"sample_weight": table.weights}
-        estimator: Any = clone(self.estimator)
+        estimator: Any = cloned(self.estimator)
         return estimator.fit(self._read_by_members(table.x), y, **weights)
 
     def _read_by_members(self, x: np.ndarray) -> np.ndarray:

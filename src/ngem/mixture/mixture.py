@@ -104,7 +104,7 @@ class Mixture(eqx.Module):
     @property
     def dim(self) -> int:
         """Number of target columns."""
-        return jax.tree.leaves(self.components)[0].shape[self.logits.ndim]
+        return self.family.count_targets(self.components, self.logits.ndim)
 
     @property
     def log_weights(self) -> Float[Array, "*batch comp"]:
@@ -189,7 +189,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
         """Return the expectation of each row; of directions, the mean direction."""
-        if self.family.circle is not None:
+        if self.family.averages_parts:
             parts = self._per_component(self.family.mean_parts)
             return self.family.mean_of_parts(
                 jnp.sum(self.weights[..., None, None] * parts, axis=-3)
@@ -209,9 +209,10 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        between = self.family.difference(self.component_mean(), self.mean()[..., None, :]) ** 2
-        within = self.component_variance()
-        return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
+        shape = (*self.logits.shape, self.dim)
+        center = jnp.broadcast_to(self.mean()[..., None, :], shape)
+        around = map_rows(self.family.variance_around, self.logits.shape)
+        return jnp.sum(self.weights[..., None] * around(self.components, center), axis=-2)
 
     def std(self) -> Float[Array, "*batch dim"]:
         """Return the standard deviation of each target column."""
@@ -234,7 +235,7 @@ class Mixture(eqx.Module):
         """Return the mixture of some target columns, in the order asked for."""
         picked = checks.as_columns("dims", dims, self.dim)
         components = self._per_component(lambda params: self.family.marginal(params, picked))
-        return Mixture(self.logits, components, self.family)
+        return Mixture(self.logits, components, self.family.of_columns(picked))
 
     def condition_on(self, dims: Any, y: Any) -> "Mixture":
         """Return the mixture of the other target columns, given the values of some.
@@ -266,7 +267,8 @@ class Mixture(eqx.Module):
             )
         one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
         components = map_rows(one, self.batch_shape)(self.components, y)
-        return Mixture(known._log_joint(y)[1], components, self.family)
+        rest = tuple(index for index in range(self.dim) if index not in picked)
+        return Mixture(known._log_joint(y)[1], components, self.family.of_columns(rest))
 
     def reduce(self, n_components: Any) -> tuple["Mixture", Float[Array, "*batch"]]:
         """Return mixtures of fewer Gaussians, and at most how many nats each row loses.
@@ -383,6 +385,8 @@ class Mixture(eqx.Module):
         if self.family.is_discrete:
             return integers.crps(flat._range(), y[:, 0]).reshape(rows)
         grid = atoms.with_atoms(self.family.atoms, flat._grid())
+        if self.family.has_slow_cdf:
+            return univariate.crps_of_density(flat._log_density, grid, y[:, 0]).reshape(rows)
         return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit

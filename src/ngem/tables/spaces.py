@@ -17,6 +17,7 @@ RATE_FACTORS = (0.2, 3.0)
 LEAVES = (4, 8, 16, 31, 63)
 MIN_ROWS = (5, 10, 20, 40, 80)
 TREE_RATE_FACTORS = (0.4, 3.0)
+WEIGHT_RATES = (0.1, 0.3, 1.0)
 
 #: Returns settings to try; without a generator the defaults.
 Sample = Callable[[np.random.Generator | None], dict[str, Any]]
@@ -54,12 +55,14 @@ def sample_trees(rng: np.random.Generator | None) -> dict[str, Any]:
     default: Any = KINDS["trees"].estimator()
     if rng is None:
         names = ("n_components", "num_leaves", "min_rows_in_leaf", "learning_rate")
-        return {name: getattr(default, name) for name in names}
+        defaults = {name: getattr(default, name) for name in names}
+        return {**defaults, "weight_rate": WEIGHT_RATES[0]}
     return {
         "n_components": int(rng.choice(COMPONENTS)),
         "num_leaves": int(rng.choice(LEAVES)),
         "min_rows_in_leaf": int(rng.choice(MIN_ROWS)),
         "learning_rate": _sample_rate(rng, default.learning_rate, TREE_RATE_FACTORS),
+        "weight_rate": float(rng.choice(WEIGHT_RATES)),
     }
 
 
