@@ -54,15 +54,16 @@ class MemberRegressor(DensityRegressor):
     oof_log_prob_: np.ndarray | None
 
     @property
-    def family_(self) -> str:
-        """Distribution of the components, as `family` names it."""
+    def family_(self) -> str | tuple[str, ...]:
+        """Distribution of the components, as `family` names it; one for each column if it does."""
         return self._fit_settings["family"]
 
-    def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any) -> Any:
+    def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any, truncation: Any = None) -> Any:
         """Become the estimator of the family that suits the targets best."""
-        has_intervals = upper is not None or self.get_params(deep=False)["resolution"] is not None
+        known = (upper, truncation, self.get_params(deep=False)["resolution"])
+        has_intervals = any(part is not None for part in known)
         candidates = choose_candidates(X, y, has_intervals=has_intervals)
-        best, reason = fit_best(self, candidates, X, y, *rows, upper=upper)
+        best, reason = fit_best(self, candidates, X, y, *rows, upper=upper, truncation=truncation)
         own = self.get_params(deep=False)
         self.__dict__.update({k: value for k, value in vars(best).items() if k not in own})
         self.family_reason_ = reason
@@ -414,6 +415,21 @@ def judge(
         log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
     judged = fit_guard(family, train, judged_by, log_density, widest)
     return judged if guard else judged.without_guard(log_density, counts)
+
+
+def without_guard(settings: dict[str, Any], table: Table, eval_set: Any) -> dict[str, Any]:
+    """Return the parameters without a guard where targets were seen through a window.
+
+    The guard's densities describe the targets that were seen, and the model all of them.
+    """
+    if table.window is None:
+        return settings
+    if eval_set is not None:
+        raise ValueError(
+            "eval_set must be None with truncation, got rows whose windows are not known; leave it "
+            "out, and rows are held out with their windows."
+        )
+    return {**settings, "guard": False}
 
 
 def _counted(rows: Table) -> Rows:

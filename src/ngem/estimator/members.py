@@ -137,8 +137,8 @@ def work_name(kind: str, settings: Mapping[str, Any], seed: int, arrays: Any) ->
 def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:
     """Return rows as the networks read them, in single precision."""
     weights = None if table.weights is None else np.asarray(table.weights, np.float32)
-    ends = None if table.ends is None else targets.forward_ends(table.ends)
-    return Table(inputs.forward(table.x), targets.forward(table.y), weights, ends)
+    intervals = (None if part is None else targets.forward_ends(part) for part in table[3:])
+    return Table(inputs.forward(table.x), targets.forward(table.y), weights, *intervals)
 
 
 def member_seed(seed: int, index: int) -> int:

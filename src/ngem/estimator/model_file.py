@@ -223,7 +223,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
     if saved["covariance"] == parameters.OLD_LOGISTIC:
         saved |= {"family": "logistic", "covariance": "diag"}
     names = saved["family"], saved["covariance"]
-    need(is_known(*names), "a known family", names)
+    need(is_known(*names, header["n_outputs"]), "a known family", names)
     tuples = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
     return {**saved, **tuples, **parameters.TRANSIENT}
 

@@ -31,25 +31,36 @@ class Table(NamedTuple):
         weights: How much each row counts; None if all count alike.
         ends: Ends of the intervals that hold the targets, see `observations`; None if all targets
             are known.
+        window: Ends of the intervals in which targets had to lie to be among these rows; None if
+            all rows there are could be.
     """
 
     x: Float[np.ndarray, "batch column"]
     y: Float[np.ndarray, "batch dim"]
     weights: Float[np.ndarray, " batch"] | None = None
     ends: Float[np.ndarray, "batch twice"] | None = None
+    window: Float[np.ndarray, "batch twice"] | None = None
 
     @property
     def given(self) -> Float[np.ndarray, "batch given"]:
-        """What is known of the targets: themselves, or the ends of intervals."""
-        return self.y if self.ends is None else self.ends
+        """What is known of the targets: themselves or the ends of intervals, then the windows."""
+        if self.window is None:
+            return self.y if self.ends is None else self.ends
+        ends = np.tile(self.y, 2) if self.ends is None else self.ends
+        return np.concatenate([ends, self.window], axis=1)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the likelihood needs probabilities of intervals."""
+        return self.ends is not None or self.window is not None
 
     def take(self, rows: np.ndarray) -> "Table":
         """Return some of the rows; weights become None if all of theirs are equal."""
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None and np.all(weights == weights[:1]):
             weights = None
-        ends = None if self.ends is None else self.ends[rows]
-        return Table(self.x[rows], self.y[rows], weights, ends)
+        ends, window = (None if part is None else part[rows] for part in self[3:])
+        return Table(self.x[rows], self.y[rows], weights, ends, window)
 
 
 def rounding_step(y: Float[np.ndarray, " batch"]) -> float | None:
@@ -89,7 +100,7 @@ class Scaling(NamedTuple):
 
     def forward_ends(self, ends: Float[np.ndarray, "batch twice"], far: float) -> np.ndarray:
         """Return ends of intervals in single precision; infinite ones lie as far out as stated."""
-        both = ends.reshape(len(ends), 2, -1)
+        both = ends.reshape(len(ends), -1, len(self.location))
         outer = np.copysign(far, both)
         return np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
 

@@ -33,8 +33,8 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
     family, covariance = model.network.family.names
     if family != "gaussian":
         raise ValueError(
-            f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
-            "family='gaussian'."
+            "ngem.torch has Gaussian components only, got family="
+            f"{model.network.family.name!r}; fit with family='gaussian'."
         )
     if covariance == "low-rank":
         raise ValueError(

@@ -111,7 +111,7 @@ def count(number: int, what: str) -> str:
 def _are_counts(facts: dict[str, Any]) -> bool:
     """Return whether the user has chosen a family of counts: rounding is then no fault."""
     family = facts.get("family") or ""
-    return is_known(family, "diag") and get_family(family).is_discrete
+    return is_known(family, "diag") and not get_family(family).takes_intervals
 
 
 def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
