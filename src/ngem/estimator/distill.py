@@ -51,6 +51,8 @@ def distill(
         teacher: A fitted estimator: a stack, networks or trees.
         X: Features like those it was fitted to; the more rows, the better.
         n_rows: Rows to learn from.
+        n_draws: Targets that are drawn for each of them.
+        n_corners: Between how many rows of X each lies; 1 for rows of X alone.
         random_state: Seed of rows, draws and of the network.
         settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`. It has bins of
             each feature (`n_bins=16`) if most of the teacher is trees, or networks with bins.
