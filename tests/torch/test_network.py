@@ -137,3 +137,16 @@ def test_the_state_contains_the_units():
 def test_features_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
         predictor()(torch.zeros(3))
+
+
+@pytest.mark.parametrize("members", [(), (2,)])
+def test_bins_are_those_of_numpy(members):
+    """Features as they are, then a ramp from 0 to 1 across each bin; for networks at once too."""
+    rng = np.random.default_rng(0)
+    start, width = rng.normal(size=(*members, 6)), rng.uniform(0.5, 2.0, (*members, 6))
+    x = rng.normal(size=(5, 2))
+    found = ours.Bins(start, 1 / width)(torch.tensor(x, dtype=torch.get_default_dtype()))
+    repeated = np.repeat(x, 3, axis=1)
+    ramps = np.clip((repeated - start[..., None, :]) / width[..., None, :], 0, 1)
+    expected = np.concatenate([np.broadcast_to(x, (*ramps.shape[:-1], 2)), ramps], axis=-1)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
