@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from ngem.torch._onnx import Predictions
 
 from .common import assert_same, ours, torch
 
@@ -150,3 +153,14 @@ def test_bins_are_those_of_numpy(members):
     ramps = np.clip((repeated - start[..., None, :]) / width[..., None, :], 0, 1)
     expected = np.concatenate([np.broadcast_to(x, (*ramps.shape[:-1], 2)), ramps], axis=-1)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_exported_is_the_mean_and_the_distribution_function_of_each_target():
+    """From the weights, means and scales that it returns, by numpy and scipy."""
+    x = torch.randn(4, 3, dtype=torch.float64)
+    y = torch.tensor([[9.0, -50.0], [10.0, 0.0], [11.0, 40.0], [14.0, 200.0]], dtype=torch.float64)
+    mean, *parts, below = (part.detach().numpy() for part in Predictions(predictor(), [])(x, y))
+    weights, means, scales = parts
+    expected = stats.norm.cdf(y.numpy()[:, None], means, scales)
+    np.testing.assert_allclose(below, (weights[..., None] * expected).sum(1), atol=1e-6)
+    np.testing.assert_allclose(mean, (weights[..., None] * means).sum(1), rtol=1e-9)
