@@ -16,6 +16,7 @@ from ...estimator.schema import Column, Schema
 from ...families import AbstractFamily
 from ..encode import Rows, category_codes
 from .figures import plain
+from .words import support_text
 
 #: Cells of a target between the limits of its axis at most. Two more hold the rest on either side.
 CELLS = 80
@@ -62,6 +63,7 @@ def explorer(
             {
                 "name": name,
                 "isWhole": families[target].is_discrete,
+                "support": support_text(name, families[target]),
                 "edges": plain(edges[target], 9),
                 "masses": _packed(masses[target]),
                 "atoms": [

@@ -238,7 +238,8 @@
       const row = nearest();
       return `No row is ${where}. Free a column, or widen what counts as near. Shown is the nearest row, number ${rows[row]}: for ${target.name} the model predicts ${predicted}; its true value is ${text(target.y[row])}.`;
     }
-    return `${count} For ${target.name} in these rows the model predicts: ${predicted}.`;
+    const support = target.support ? ` ${target.support}` : "";
+    return `${count} For ${target.name} in these rows the model predicts: ${predicted}.${support}`;
   };
 
   const densitySpec = () => {
