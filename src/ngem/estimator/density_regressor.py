@@ -286,6 +286,9 @@ class DensityRegressor(Regressor):
         """Return R^2 of the conditional mean, as scikit-learn's regressors do."""
         check_features("X", X)
         check_targets("y", y, X, type(self).__name__)
+        y = self._like_targets(self._read_known(X, y).y)
+        if sample_weight is not None:
+            sample_weight = _errors.as_numbers("sample_weight", sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def _read_features(self, X: Any) -> np.ndarray:
@@ -453,21 +456,23 @@ def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
 
 def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
     """Return probabilities, refusing other values and shapes."""
-    try:
-        fractions = np.asarray([] if value is None else value, np.float64)
-    except (TypeError, ValueError):
-        fractions = np.empty(0)
+    fractions = _numbers_or_none(value)
     if fractions.ndim > max_ndim or fractions.size == 0:
         raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
     return _errors.check_fraction(name, fractions)
 
 
+def _numbers_or_none(value: Any) -> np.ndarray:
+    """Return real numbers as an array; an empty one for anything else."""
+    try:
+        return _errors.as_numbers("", value)
+    except TypeError:
+        return np.empty(0)
+
+
 def _read_thresholds(value: Any, n_outputs: int) -> np.ndarray:
     """Return thresholds as numbers, refusing other values and shapes."""
-    try:
-        found = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        found = np.full((), np.nan)
+    found = _numbers_or_none(value)
     fits = found.ndim < 2 or found.shape[1:] == (n_outputs,)
     if not fits or found.size == 0 or np.isnan(found).any():
         raise ValueError(

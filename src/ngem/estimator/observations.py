@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from .. import _errors
+
 #: Intervals shorter than this many standard deviations of the targets count as known targets: they
 #: would vanish in single precision.
 _SHORTEST = 1e-5
@@ -137,7 +139,7 @@ def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 def stack_columns(values: Any, like: np.ndarray) -> np.ndarray:
     """Return ends in the shape of the targets, as columns."""
-    ends = np.asarray(values, np.float64)
+    ends = _errors.as_numbers("upper", values)
     if ends.shape != like.shape:
         raise ValueError(
             f"upper must have the shape of y, {like.shape}, got {ends.shape}; give one upper end "

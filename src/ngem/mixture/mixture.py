@@ -1,7 +1,7 @@
 """Mixtures: weights and components of one family, for any number of rows at once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -175,9 +175,12 @@ class Mixture(eqx.Module):
         )
         return subtract_max(self.log_weights, density, axis=-1)
 
-    @eqx.filter_jit
-    def sample(self, key: PRNGKeyArray, shape: Sequence[int] = ()) -> Float[Array, "*draws dim"]:
+    def sample(self, key: Any, shape: Any = ()) -> Float[Array, "*draws dim"]:
         """Return independent draws, shape + batch_shape + (dim,)."""
+        return self._sample(checks.check_key(key), checks.as_shape(shape))
+
+    @eqx.filter_jit
+    def _sample(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*draws dim"]:
         pick_key, draw_key = jax.random.split(key)
         rows = (*shape, *self.batch_shape)
         chosen = self._select(jax.random.categorical(pick_key, self.logits, shape=rows))
@@ -228,20 +231,13 @@ class Mixture(eqx.Module):
         """Return -sum_k weight_k log weight_k, the paper's measure of collapse."""
         return jnp.sum(jax.scipy.special.entr(self.weights), axis=-1)
 
-    def marginal(self, dims: int | Sequence[int]) -> "Mixture":
+    def marginal(self, dims: Any) -> "Mixture":
         """Return the mixture of some target columns, in the order asked for."""
-        picked = (dims,) if isinstance(dims, int) else tuple(dims)
-        for index in picked:
-            if not -self.dim <= index < self.dim:
-                raise ValueError(
-                    f"dims must be column indices below {self.dim}, got {index}; columns are "
-                    "numbered from 0."
-                )
-        picked = tuple(index % self.dim for index in picked)
+        picked = checks.as_columns("dims", dims, self.dim)
         components = self._per_component(lambda params: self.family.marginal(params, picked))
         return Mixture(self.logits, components, self.family.of_columns(picked))
 
-    def condition_on(self, dims: int | Sequence[int], y: Any) -> "Mixture":
+    def condition_on(self, dims: Any, y: Any) -> "Mixture":
         """Return the mixture of the other target columns, given the values of some.
 
         Exact: each component becomes its own conditional distribution, and its weight is the
@@ -257,8 +253,7 @@ class Mixture(eqx.Module):
         1.6
         """
         known = self.marginal(dims)
-        picked = (dims,) if isinstance(dims, int) else tuple(dims)
-        picked = tuple(index % self.dim for index in picked)
+        picked = checks.as_columns("dims", dims, self.dim)
         if len(set(picked)) != len(picked) or len(picked) >= self.dim:
             raise ValueError(
                 f"dims must be different columns, fewer than all {self.dim}, got {picked}; one "
