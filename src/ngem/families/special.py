@@ -81,16 +81,16 @@ def stirling_rest(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """
     is_large = x > _STEPS
     small = jnp.where(is_large, 1.0, x)
-    inverse = 1 / jnp.where(is_large, x, small + _STEPS)
+    moved = small + _STEPS
+    inverse = 1 / jnp.where(is_large, x, moved)
     square = inverse**2
     last = 1 / 1260 - square * (1 / 1680 - square / 1188)
     series = inverse * (1 / 12 - square * (1 / 360 - square * last))
     # Small ones by lgamma(x) = lgamma(x + n) - log(x (x + 1) ... (x + n - 1)): the lgamma of XLA
     # and its derivative take several times as long.
-    ratios = [(small + step) * inverse for step in range(1, _STEPS)]
+    ratios = [(small + step) / moved for step in range(1, _STEPS)]
     shift = (small + 0.5) * jnp.log1p(_STEPS / small) - _STEPS
-    moved = series + shift - jnp.log(reduce(jnp.multiply, ratios))
-    return jnp.where(is_large, series, moved)
+    return jnp.where(is_large, series, series + shift - jnp.log(reduce(jnp.multiply, ratios)))
 
 
 def trigamma(x: Float[Array, "..."]) -> Float[Array, "..."]:

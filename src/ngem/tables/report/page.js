@@ -312,7 +312,9 @@
       .map((bin) => ({ bin, some: state.others.filter((row) => values[row] !== null && bin.has(values[row])) }))
       .filter(({ some }) => some.length)
       .map(({ bin, some }) => ({ bin, masses: average(some) }));
-    const most = Math.max(...filled.map(({ masses }) => Math.max(...masses.slice(1, -1))));
+    // The darkest color is for the density: a value with a probability of its own would make it pale.
+    const isSingle = (cell) => target.atoms.some((atom) => atom.cell === cell);
+    const most = Math.max(...filled.map(({ masses }) => Math.max(...masses.slice(1, -1).filter((_, cell) => !isSingle(cell)))));
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -321,7 +323,7 @@
       const [left, right] = [bin.low, bin.high].map((value) => Math.round(chart.valToPos(value, "x", true)));
       for (let cell = 0; cell < target.cells; cell++) {
         const [bottom, top] = [cell, cell + 1].map((at) => Math.round(chart.valToPos(target.edge(at), "y", true)));
-        ctx.fillStyle = faint("blue", 0.95 * Math.sqrt(masses[cell + 1] / most));
+        ctx.fillStyle = faint("blue", 0.95 * Math.sqrt(Math.min(1, masses[cell + 1] / most)));
         ctx.fillRect(left, top, right - left, bottom - top);
       }
     }
