@@ -33,6 +33,13 @@ def test_what_is_written_is_read_back(tmp_path):
     np.testing.assert_array_equal(arrays["turned"], ARRAYS["a"].T)  # in another memory order
 
 
+@pytest.mark.parametrize("path", [None, 3, b"model.ngem", "", ["model.ngem"]])
+def test_what_names_no_file_is_refused(path):
+    for read in (_files.read_kind, lambda path: _files.read(path, kind=KIND, version=3), write):
+        with pytest.raises(TypeError, match="path must be the path of a file, got"):
+            read(path)
+
+
 def test_other_kinds_and_newer_versions_are_refused(tmp_path):
     path = write(tmp_path / "file")
     with pytest.raises(FileError, match=r"must hold a ngem\.other, got a 'ngem\.test'"):

@@ -202,11 +202,9 @@ def _read(file: Path, job: Job) -> Boosted:
 
 def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:
     weights = np.ones(len(table.y)) if table.weights is None else table.weights
-    targets = job.units.targets
-    given = targets.forward(table.y) if table.ends is None else targets.forward_ends(table.ends)
     return Rows(
         parameters.trees(job.settings).bin_rows(table.x, job.categorical, cores, like),
-        np.ascontiguousarray(given.T),
+        np.ascontiguousarray(job.units.targets.forward_given(table).T),
         weights.astype(np.float32),
     )
 
@@ -234,7 +232,7 @@ def _train(
         stop_by = watched.take(team.own(np.arange(watched.y.shape[1])))
     weights = rows.weights[kept]
     start = marginal_start(plan.outputs, y, weights, np.random.default_rng(seed))
-    if job.table.ends is not None:
+    if job.table.has_intervals:
         start = to_intervals(plan.outputs, plan.curvature, start, rows.y[:, kept], weights)
 
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from .. import training
 from .._machine import claim_process
 from ..distributed import active_mesh, active_work
+from ..families import order_columns
 from ..nn import Guard, MixtureNetwork
 from ..streams import Stream, StreamError
 from ..training import Progress
@@ -30,11 +31,11 @@ from .members import (
     to_device,
     work_name,
 )
-from .preprocessing import Inputs, Scaling, Table, check_units, held_out_count
+from .preprocessing import Inputs, Table, check_units, held_out_count
 from .schema import Schema
 from .seeds import draw_seed
 from .survey import Survey, survey, target_scaling
-from .targets import TargetUnits, read_inside
+from .targets import TargetUnits, make_units, read_inside
 
 #: Steps of a fit to a stream by default, and the passes that they are at least and at most.
 _STEPS, _PASSES = 400_000, (3, 40)
@@ -102,6 +103,7 @@ def read_stream(
         units: Units of a fitted estimator that goes on; None to learn them.
     """
     claim_process()
+    settings = {**settings, "family": order_columns(settings["family"], stream.targets)}
     family = parameters.named_family(settings)
     takes_gaps = settings["missing"] == "impute"
     is_rounded = settings["resolution"] is not None
@@ -270,15 +272,7 @@ def _units(
     check_units(y)
     inputs = found.inputs(columns, table.x, scale=settings["scale_inputs"])
     location, size = target_scaling(found.summary.targets)
-    scale = settings["scale_targets"]
-    can_shift, can_scale = family.base.admits_shift and scale, family.base.admits_scale and scale
-    return inputs, TargetUnits(
-        family,
-        Scaling(
-            location if can_shift else np.zeros_like(location),
-            size if can_scale else np.ones_like(size),
-        ),
-    )
+    return inputs, make_units(family, location, size, scale=settings["scale_targets"])
 
 
 def _widen(
