@@ -342,13 +342,13 @@ class _Grower:
         if plan.team.n_processes == 1:
             return newton(*of, *given)
         grad, positive, sums = _weighted(*of, *given)
-        return _in_units(*of, grad, positive, plan.team.added(sums).astype(np.float32))
+        return _in_units(*of, grad, positive, plan.team.added(np.asarray(sums)).astype(np.float32))
 
     def _shift_unsplit(self, raw: np.ndarray, data: Any) -> tuple[str, float, bool]:
         """Take the common step of each output whose tree has not changed any row."""
         del data
         is_split = (raw[:: self._every] != self._before).any(axis=0)
-        is_split = self._plan.team.added(is_split) > 0
+        is_split = self._plan.team.added(is_split.astype(float)) > 0
         steps = np.where(is_split, 0.0, self._common)
         self.shift = self.shift + steps
         self._moved = bool(is_split.any() or (abs(steps) > _LEAST_STEP).any())
