@@ -7,8 +7,8 @@ units and single precision; results return to the user's units in double precisi
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._machine import claim_process
-from .._programs import kept
+from .._programs import Prepared, kept
 from .._types import Params
 from ..families import AbstractFamily
 from ..mixture import Mixture
@@ -321,6 +321,18 @@ class Model(Generic[Network, Inputs]):
         """Return the model of one member."""
         return replace(self, network=self.network.member(index))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is cached, of which a pickle would hold the network a second time.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return Prepared(self.network)
+
+    @cached_property
+    def _num_raw(self) -> int:
+        return self.network.num_raw
+
     def _stream(
         self,
         program: Callable,
@@ -333,11 +345,11 @@ class Model(Generic[Network, Inputs]):
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         claim_process()
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes or _SIZES)
+        size = _block_size(len(x), max(numbers, 2 * self._num_raw), sizes or _SIZES)
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
-            result = program(self.network, *(padded(array, size) for array in block), *shared)
+            result = program(self._prepared, *(padded(array, size) for array in block), *shared)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(block[0])], result)
             return jax.tree.map(lambda leaf: leaf.astype(np.float64), finish(part))
 
@@ -458,14 +470,15 @@ def _distance(
 
 
 def _quantiles(
-    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
+    network: AbstractPredictor | Prepared, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
     # The network runs once; then so many levels at a time, so that one program serves any number of
     # them. Where rows are few a call costs more than a few levels that nobody asked for.
-    mixture = _marginal_mixtures(network, jnp.asarray(x))
+    mixture = _marginal_mixtures(network, x)
     at_once = _LEVELS if len(x) <= _SIZES[1] else 1
     missing = -len(levels) % at_once
-    parts = np.pad(levels, (0, missing), mode="edge").reshape(-1, at_once)
+    filled = np.concatenate([levels, np.repeat(levels[-1:], missing)])
+    parts = filled.astype(mixture.logits.dtype).reshape(-1, at_once)
     found = [np.asarray(mixture.quantile(part)) for part in parts]
     return np.moveaxis(np.concatenate(found, axis=-1)[..., : len(levels)], -1, 1)
 
@@ -479,17 +492,19 @@ def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs
 
 
 def _highest_density(
-    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], coverage: Float[Array, ""]
+    network: AbstractPredictor | Prepared,
+    x: Float[np.ndarray, "batch inputs"],
+    coverage: Float[Array, ""],
 ) -> Float[Array, "batch dim pieces 2"]:
-    return _marginal_mixtures(network, jnp.asarray(x)).interval(coverage, "hdr")
+    return _marginal_mixtures(network, x).interval(coverage, "hdr")
 
 
 def _region_mass(
-    network: AbstractPredictor,
+    network: AbstractPredictor | Prepared,
     x: Float[np.ndarray, "batch inputs"],
     y: Float[np.ndarray, "batch dim"],
 ) -> Float[Array, "batch dim"]:
-    return _marginal_mixtures(network, jnp.asarray(x)).region_mass(y[..., None])
+    return _marginal_mixtures(network, x).region_mass(y[..., None])
 
 
 @kept()
