@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._machine import claim_process
+from .._programs import kept
 from ..nn import MixtureNetwork
 from .data import Data, check_data
 from .loop import Callback, finish, finish_epoch, make_run, report, undo_overflow
@@ -155,7 +155,7 @@ def _train_on(
 
 
 # The state is donated: its buffers are reused for the next one.
-@eqx.filter_jit(donate="all-except-first")
+@kept(donate_rest=True)
 def _run_window(
     fixed: tuple[Run, WindowBatches], state: State
 ) -> tuple[State, Float[Array, ""], Float[Array, ""]]:
@@ -182,7 +182,7 @@ def _end_epoch(run: Run, state: State, history: History, place: Place) -> tuple[
     )
 
 
-@eqx.filter_jit(donate="all-except-first")
+@kept(donate_rest=True)
 def _finish_epoch(fixed: tuple[Run, Any], state: State) -> tuple[State, Float[Array, ""]]:
     run, train = fixed
     return finish_epoch(run, state, train)
