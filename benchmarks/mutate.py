@@ -4,22 +4,23 @@
         [--minutes 60] [--work out/mutate] [--out docs/results/mutations.json] [--again]
 
 Works in copies of the tree. A first run of the tests records which test enters which functions, and
-its seconds. Each mutation then meets the tests that enter its function, quickest first, then the
-rest of their files, because these may use programs that were compiled before. Other tests cannot
-notice it. Each process is a fork of one that has imported everything but the library.
+its seconds. Each mutation then meets the tests that enter its function, quickest first. Each
+process is a fork of one that has imported everything but the library.
 
 Each result is saved at once under a name that edits elsewhere do not change: a run with the same
 --work goes on where the last one was. `--again` tries the survivors again, with today's sources and
-tests. Mutations in `EQUIVALENT` change nothing that a test could notice, with the reason.
+tests, and also with the other tests of these files: they may use programs that were compiled when
+the first ones entered the function. Mutations in `EQUIVALENT` change nothing that a test could
+notice, with the reason.
 """
 
 import argparse
 import contextlib
 import hashlib
 import importlib
+import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import sys
@@ -195,8 +196,17 @@ def baseline(tree: Path, file: str, known: Path) -> Tests:
     return json.loads(path.read_text())
 
 
-def outcome(tree: Path, files: dict[str, Tests], mutation: Mutation) -> str:
-    """Return whether tests notice a mutation: "killed", "timeout" or "survived"."""
+def outcome(
+    tree: Path, files: dict[str, Tests], mutation: Mutation, rounds: tuple[bool, ...]
+) -> str:
+    """Return whether tests notice a mutation: "killed", "timeout" or "survived".
+
+    Args:
+        tree: A copy of the tree.
+        files: Test files of the module, with what is known of their tests.
+        mutation: What to change.
+        rounds: Which tests to run in turn: those that enter the function, the others.
+    """
     scope = f"{mutation.file.removeprefix('src/ngem/')}::{mutation.scope}"
     is_hit = {
         file: any(enters(test, scope) for test in tests.values()) for file, tests in files.items()
@@ -208,7 +218,7 @@ def outcome(tree: Path, files: dict[str, Tests], mutation: Mutation) -> str:
     text = path.read_text(encoding="utf-8")
     path.write_text(mutation.apply(text), encoding="utf-8")
     try:
-        for is_first in (True, False):
+        for is_first in rounds:
             plugin = Chosen(tests, scope, is_first=is_first, signs=signs)
             code = wait(in_child(tree, arguments, plugin), signs, limit)
             if code not in (0, 5):  # 5: there was none to run
@@ -225,19 +235,23 @@ def pool(module: str) -> list[Mutation]:
     return [change for name in names for change in mutations(TREE, name)]
 
 
-def choose(modules: list[str], count: int, seed: int) -> list[tuple[str, Mutation]]:
-    """Return mutations in random order, the same number of each module as far as it has them."""
-    rng, pools = random.Random(seed), {name: pool(name) for name in modules}
-    for each in pools.values():
-        rng.shuffle(each)
-    deepest = max(map(len, pools.values()))
-    found = [
-        (module, each[place])
-        for place in range(deepest)
-        for module, each in pools.items()
-        if place < len(each)
-    ]
-    return found[:count]
+def choose(
+    modules: list[str], count: int, seed: int, tried: dict[str, Any]
+) -> list[tuple[str, Mutation]]:
+    """Return mutations not yet tried, so that each module has the same number as far as it can.
+
+    Their order is that of hashes of their names, which is the same after edits elsewhere.
+    """
+
+    def place(change: Mutation) -> tuple[bool, str]:
+        return change.name not in tried, hashlib.sha256(
+            f"{seed} {change.name}".encode()
+        ).hexdigest()
+
+    chosen = {name: sorted(pool(name), key=place) for name in modules}
+    rounds = itertools.zip_longest(*([(name, one) for one in chosen[name]] for name in modules))
+    found = [each for each in itertools.chain.from_iterable(rounds) if each is not None]
+    return [each for each in found[:count] if each[1].name not in tried]
 
 
 def survivors(log: Path) -> list[tuple[str, Mutation]]:
@@ -311,8 +325,7 @@ def campaign(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         chosen = survivors(log)
     else:
         tried = read(log)
-        chosen = choose(options.modules.split(","), options.count, options.seed)
-        chosen = [(module, change) for module, change in chosen if change.name not in tried]
+        chosen = choose(options.modules.split(","), options.count, options.seed, tried)
     files = {module: test_files(TREE, module) for module, _ in chosen}
     each = sorted({file for names in files.values() for file in names})
     spread(
@@ -320,13 +333,15 @@ def campaign(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     )
     end = time.time() + options.minutes * 60
 
+    rounds = (True, False) if options.again else (True,)
+
     def run(job: int, cases: list[tuple[str, Mutation]]) -> None:
         tests = {file: baseline(trees[job], file, known) for file in each}
         for module, mutation in cases:
             if time.time() > end:
                 break
             mirrors = {file: tests[file] for file in files[module]}
-            began, result = time.time(), outcome(trees[job], mirrors, mutation)
+            began, result = time.time(), outcome(trees[job], mirrors, mutation, rounds)
             one = {"name": mutation.name, "module": module, "outcome": result}
             print(f"{result} in {time.time() - began:.0f} s: {mutation.name}", flush=True)
             with log.open("a") as file:

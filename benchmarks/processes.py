@@ -94,7 +94,7 @@ def measure_shape(
         run = loop.make_run(network, data, plan, None, None, None, 10**9)
         state = training.initial_state(network, run.plan, jax.random.key(0))
         if on is not None:
-            run, state = loop._spread(run, on), replicated(on, state)
+            run, state = loop.spread(run, on), replicated(on, state)
         limit = np.ones((), np.int32)
         program = loop._run_epochs.lower((run, limit), state).compile()
         kept = [state]

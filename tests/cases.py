@@ -16,6 +16,7 @@ from ngem.families import (
     AsymmetricLaplace,
     Beta,
     Binomial,
+    Categorical,
     DiagonalGaussian,
     FullGaussian,
     Gamma,
@@ -30,6 +31,7 @@ from ngem.families import (
     LogNormal,
     LowRankGaussian,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     SphericalGaussian,
     Student,
@@ -276,6 +278,13 @@ def _negative_binomial(location: float, scale: float) -> Any:
     return stats.nbinom(scale**-2, 1 / (1 + scale**2 * np.exp(location)))
 
 
+def _classes(params) -> Any:
+    """Return the distribution of classes that a broken stick gives."""
+    taken = special.expit(np.ravel(params.logits))
+    left = np.concatenate([[1.0], np.cumprod(1 - taken)])
+    return stats.rv_discrete(values=(np.arange(len(left)), left * np.append(taken, 1.0)))
+
+
 def _with_zero(params) -> oracles.WithAtoms:
     logit, location, scale = _flat(params)
     law = stats.gamma(scale**-2, scale=np.exp(location) * scale**2)
@@ -301,6 +310,8 @@ COUNTS = {
         lambda p: _negative_binomial(*_flat(p)),
         moments=((1.0, 2.0, 0.5), (1.5, 4.0, 0.7)),
     ),
+    "ordinal": CountCase(Ordinal(classes=4.0), _classes, moments=()),
+    "categorical": CountCase(Categorical(classes=5.0), _classes, moments=()),
     "binomial": CountCase(
         Binomial(trials=7.0),
         lambda p: stats.binom(7, special.expit(_flat(p)[0])),

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import sys
 
 import numpy as np
@@ -30,6 +31,13 @@ def test_what_is_written_is_read_back(tmp_path):
         np.testing.assert_array_equal(arrays[name], array)
         assert arrays[name].dtype == array.dtype
     np.testing.assert_array_equal(arrays["turned"], ARRAYS["a"].T)  # in another memory order
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model.ngem", "", ["model.ngem"]])
+def test_what_names_no_file_is_refused(path):
+    for read in (_files.read_kind, lambda path: _files.read(path, kind=KIND, version=3), write):
+        with pytest.raises(TypeError, match="path must be the path of a file, got"):
+            read(path)
 
 
 def test_other_kinds_and_newer_versions_are_refused(tmp_path):
@@ -123,6 +131,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         write_a_part()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_leaves_is_deleted_and_nothing_else(tmp_path):
+    names = ["run[1]", "run1", ".run[1].notes", f".run1.{'0' * 16}", f".run[1].{'0a' * 9}"]
+    for name in [*names, f".run[1].{'0a' * 8}"]:
+        (tmp_path / name).write_bytes(b"")
+    _files.clear_leftovers(tmp_path / "run[1]")
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path):

@@ -226,7 +226,16 @@ def test_the_default_levels_are_every_twentieth():
         (lambda m: metrics.nll(m, np.stack([Y, Y], 1)), r"shape \(60, 1\), got \(60, 2\)"),
         (lambda m: metrics.nll(m, 0 * Y / 0), r"y must hold finite numbers, got nan at row 0"),
         (lambda m: metrics.nll(m, 3.0), r"y must have shape \(60, 1\), got \(\)"),
-        (lambda m: metrics.energy_score(m, Y, n_samples=1), r"n_samples must be at least 2, got 1"),
+        (lambda m: metrics.energy_score(m, Y, n_samples=1), r"of at least 2, got 1; try 256"),
+        (lambda m: metrics.energy_score(m, Y, n_samples=2.5), r"must be a whole number .* got 2.5"),
+        (lambda m: metrics.interval_score([[0, 1]], [0.5], [0.9]), "nominal must be one number"),
+        (lambda m: metrics.reliability([0.5], [[0.5]]), r"levels must be a number or a sequence"),
+        (lambda m: metrics.reliability([0.5], confidence=[0.9]), "confidence must be one number"),
+        (
+            lambda m: metrics.binomial_band(-1, 0.5),
+            "n must be a whole number of at least 0, got -1",
+        ),
+        (lambda m: metrics.binomial_band(9, 1.5), "p must lie between 0 and 1, got 1.5"),
         (lambda m: metrics.covered([[0, 1]], Y), r"got \(1, 2\) and \(60,\).*one at a time"),
         (lambda m: metrics.reliability([0.5, 1.5]), "pit must lie between 0 and 1"),
         (lambda m: metrics.reliability([0.5], [2.0]), "levels must lie between 0 and 1"),
@@ -250,6 +259,21 @@ def test_targets_that_are_no_real_numbers_are_refused(y):
     for measure in (metrics.nll, metrics.pit, metrics.crps, metrics.energy_score):
         with pytest.raises(TypeError, match=r"y must hold real numbers, got .*; convert it"):
             measure(build(*PARTS), y)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: metrics.energy_score(m, Y, key=7), "key must be a key of JAX's, got int; try"),
+        (lambda m: metrics.covered([["a", "b"]], [0.0]), "intervals must hold real numbers, got"),
+        (lambda m: metrics.coverage([[0.0, 1.0]], ["a"]), "y must hold real numbers, got list"),
+        (lambda m: metrics.pit_uniformity([[1.0], [1.0, 2.0]]), "pit must hold real numbers, got"),
+        (lambda m: metrics.binomial_band(9, "a"), "p must hold real numbers, got str"),
+    ],
+)
+def test_what_holds_no_numbers_is_refused(call, message):
+    with pytest.raises(TypeError, match=message):
+        call(build(*PARTS))
 
 
 def test_measures_of_one_column_refuse_several():

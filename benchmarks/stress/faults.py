@@ -1,14 +1,9 @@
-"""Faults of the machine: kills, full disks, directories that are read-only or vanish."""
+"""Faults of the machine: full disks, directories that are read-only or vanish."""
 
-import json
 import os
-import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,67 +11,6 @@ import numpy as np
 from common import Tally
 
 import ngem
-
-#: A fit with a checkpoint; its result is written when it has ended.
-FIT = """
-import json, sys, numpy as np, ngem
-settings, checkpoint, out = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-rng = np.random.default_rng(0)
-x, y = rng.normal(size=(300, 2)), rng.normal(size=300)
-model = ngem.MDNRegressor(**settings, checkpoint=checkpoint or None).fit(x, y)
-np.savez(out, predicted=model.predict_quantiles(x, [0.1, 0.9]), **model.history_)
-"""
-
-
-def start(settings: dict[str, Any], checkpoint: Path | str, out: Path) -> subprocess.Popen:
-    # A cache of its own: a kill can tear an entry that others read.
-    environment = {**os.environ, "NPROC": "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    arguments = [sys.executable, "-c", FIT, json.dumps(settings), str(checkpoint), str(out)]
-    return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE)
-
-
-def kill_and_resume(settings: dict[str, Any], work: Path, rng: random.Random) -> tuple[int, str]:
-    """Kill a fit until it has ended, and return the kills and a fault."""
-    calm, torn, checkpoint = (work / name for name in ("calm.npz", "torn.npz", "kill.ckpt"))
-    for path in work.glob("kill.ckpt*"):
-        path.unlink()
-    torn.unlink(missing_ok=True)
-    if start(settings, "", calm).wait() != 0:
-        return 0, "the fit that was left in peace failed"
-    kills = 0
-    while not torn.exists() and kills < 4:
-        process = start(settings, checkpoint, torn)
-        while process.poll() is None and not list(work.glob("kill.ckpt*")):
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 1.5))
-        process.send_signal(signal.SIGKILL)
-        kills += process.wait() == -signal.SIGKILL
-    process = start(settings, checkpoint, torn)
-    if process.wait() != 0:
-        return kills, f"the fit did not go on: {process.stderr and process.stderr.read()[-300:]}"
-    left, right = np.load(calm), np.load(torn)
-    same = all(np.array_equal(left[name], right[name], equal_nan=True) for name in left.files)
-    return kills, "" if same else "other bits than of the fit that was left in peace"
-
-
-def run_kills(rng: np.random.Generator, count: int, work: Path) -> Tally:
-    tally, dice = Tally(), random.Random(int(rng.integers(2**31)))
-    while tally.tried < count:
-        settings = {
-            "optimizer": dice.choice(["adam", "adamw", "sgd", "muon", "soap", "kfac"]),
-            "n_members": dice.choice([1, 2]),
-            "hidden_sizes": [16],
-            "batch_size": 4,
-            "max_epochs": 60,
-            "dropout": dice.choice([0.0, 0.1]),
-            "random_state": dice.randrange(100),
-        }
-        kills, fault = kill_and_resume(settings, work, dice)
-        for _ in range(max(1, kills) - bool(fault)):
-            tally.good("resumed to the same bits")
-        if fault:
-            tally.bad(f"{settings}: {fault}")
-    return tally
 
 
 def in_child(work: Any) -> str:

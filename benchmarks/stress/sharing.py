@@ -4,10 +4,11 @@ import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import Tally
-from faults import start
+from kills import Fit
 
 import ngem
 
@@ -37,17 +38,21 @@ def run_threads(rng: np.random.Generator, count: int, _: Path) -> Tally:
 def run_processes(rng: np.random.Generator, count: int, work: Path) -> Tally:
     """Three processes with one checkpoint and one output: all end, and the result is whole."""
     tally = Tally()
-    settings = {"n_members": 1, "hidden_sizes": [8], "max_epochs": 40, "random_state": 0}
     for number in range(count):
-        checkpoint, out = work / f"shared{number}.ckpt", work / f"shared{number}.npz"
-        processes = [start(settings, checkpoint, out) for _ in range(3)]
-        ends = [process.communicate(timeout=600)[1].decode() for process in processes]
-        codes = [process.returncode for process in processes]
-        calm = work / "alone.npz"
-        start(settings, "", calm).communicate(timeout=600)
-        if any(codes):
-            tally.bad(f"codes {codes}: {ends[int(np.argmax(codes))][-300:]}")
-        elif not np.array_equal(np.load(out)["predicted"], np.load(calm)["predicted"]):
+        settings: dict[str, Any] = {"n_members": 1, "hidden_sizes": [8], "max_epochs": 40}
+        settings["random_state"] = int(rng.integers(100))
+        checkpoint, out, calm = (
+            work / f"{name}{number}" for name in ("shared.ckpt", "shared.npz", "alone.npz")
+        )
+        fits = [Fit(settings, None, checkpoint, out) for _ in range(3)]
+        faults = [
+            fault
+            for fault in (*(fit.wait() for fit in fits), Fit(settings, None, None, calm).wait())
+            if fault
+        ]
+        if faults:
+            tally.bad(faults[0])
+        elif not np.array_equal(np.load(out)["quantiles"], np.load(calm)["quantiles"]):
             tally.bad("other numbers than of one process")
         else:
             tally.good("the same")

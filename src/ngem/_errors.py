@@ -4,6 +4,7 @@ Neither JAX nor PyTorch is needed here. Checks of arrays that JAX may trace are 
 `mixture/checks.py`, those of tensors in `torch/_checks.py`.
 """
 
+import numbers
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -35,14 +36,48 @@ def check_not_negative(what: str, value: float, usual: float) -> float:
     return value
 
 
+def as_numbers(what: str, value: Any) -> np.ndarray:
+    """Return real numbers as an array in double precision, refusing what holds none."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{what} must hold real numbers, got {type(value).__name__} that is no array of them; "
+            "convert it with numpy.asarray(values, float) first."
+        )
+    return array.astype(np.float64)
+
+
 def check_fraction(what: str, value: Any) -> Any:
     """Return a number or an array, refusing values outside [0, 1]."""
-    if not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
+    numbers = as_numbers(what, value)
+    if not np.all((numbers >= 0) & (numbers <= 1)):
         raise ValueError(
             f"{what} must lie between 0 and 1, got {describe(value)}; for a percentage divide by "
             "100."
         )
     return value
+
+
+def check_probability(what: str, value: Any) -> float:
+    """Return one number, refusing several and values outside [0, 1]."""
+    if np.ndim(check_fraction(what, value)):
+        raise ValueError(
+            f"{what} must be one number, got an array of shape {np.shape(value)}; try 0.9."
+        )
+    return float(value)
+
+
+def check_count(what: str, value: Any, low: int, example: int) -> int:
+    """Return a whole number of at least `low`."""
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or int(value) < low:
+        raise ValueError(
+            f"{what} must be a whole number of at least {low}, got {value!r}; try {example}."
+        )
+    return int(value)
 
 
 def check_target_shape(

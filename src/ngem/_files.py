@@ -5,6 +5,7 @@ header and a checksum of everything, so a damaged file is refused.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -65,7 +66,7 @@ def read(
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    content = Path(path).read_bytes()
+    content = as_path(path).read_bytes()
     try:
         metadata = _metadata(content)
         arrays = load(content)
@@ -103,9 +104,16 @@ def read(
     return arrays, header
 
 
+def as_path(path: Any) -> Path:
+    """Return the path of a file, refusing what names none."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise TypeError(f"path must be the path of a file, got {path!r:.80}; try 'model.ngem'.")
+    return Path(path)
+
+
 def read_kind(path: str | os.PathLike) -> str | None:
     """Return the kind that a file claims to be, or None if it claims nothing that can be read."""
-    with Path(path).open("rb") as file:
+    with as_path(path).open("rb") as file:
         size = file.read(8)
         content = size + file.read(min(int.from_bytes(size, "little"), _LARGEST_HEADER))
     try:
@@ -124,7 +132,7 @@ def replace(path: str | os.PathLike, content: bytes) -> None:
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` if the block succeeds, and is deleted if not."""
-    path = Path(path)
+    path = as_path(path)
     # Not from `tempfile`: only the owner may read its files, but others may need the model.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -141,6 +149,16 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def clear_leftovers(path: str | os.PathLike) -> None:
+    """Delete what a process that was killed while it wrote a file has left beside it.
+
+    No other process may be writing the file.
+    """
+    path = Path(path)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}"):
+        leftover.unlink(missing_ok=True)
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -181,7 +181,8 @@ Resolution = Annotated[
 Family = Annotated[
     str | None,
     typer.Option(
-        help="Components: gaussian (the default), gamma, poisson or another family; auto to choose."
+        help="Components: gaussian (the default), gamma, poisson or another family; auto to "
+        "choose; for each target its own: 'loss=zero-inflated gamma,visits=poisson'."
     ),
 ]
 

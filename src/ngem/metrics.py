@@ -39,6 +39,7 @@ class Uniformity(NamedTuple):
     p_value: float
 
 
+# Any: what users pass may be anything, and checks say what it may be.
 def nll(mixture: Mixture, y: Any) -> np.ndarray:
     """Return the negative log-likelihood of each row, in nats.
 
@@ -53,7 +54,8 @@ def nll(mixture: Mixture, y: Any) -> np.ndarray:
         mixture: One density per row, or one for all rows.
         y: Targets, (rows, dim), or (rows,) for one column.
     """
-    return -np.asarray(mixture.log_prob(_read(mixture, y)))
+    y = _read(mixture, y)
+    return -np.asarray(mixture.log_prob(y))
 
 
 def crps(mixture: Mixture, y: Any) -> np.ndarray:
@@ -67,13 +69,12 @@ def crps(mixture: Mixture, y: Any) -> np.ndarray:
     >>> print(crps(mixture, [0.0]).round(3))
     [0.234]
     """
+    y = _read(mixture, y)
     checks.check_one_dimensional("crps", mixture.dim)
-    return np.asarray(mixture.crps(_read(mixture, y)))
+    return np.asarray(mixture.crps(y))
 
 
-def energy_score(
-    mixture: Mixture, y: Any, *, n_samples: int = 256, key: PRNGKeyArray | None = None
-) -> np.ndarray:
+def energy_score(mixture: Mixture, y: Any, *, n_samples: Any = 256, key: Any = None) -> np.ndarray:
     """Return an unbiased estimate of the energy score of each row, the CRPS for several columns.
 
     E|Y - y| - E|Y - Y'| / 2 with Euclidean distances, estimated from samples. No sample is compared
@@ -86,14 +87,11 @@ def energy_score(
         n_samples: Samples per row, at least 2. The cost grows with the square.
         key: Source of randomness. The default is key 0.
     """
-    if n_samples < 2:
-        raise ValueError(
-            f"n_samples must be at least 2, got {n_samples}; each sample is compared with the "
-            "others, try n_samples=256."
-        )
+    # Each sample is compared with the others.
+    n_samples = _errors.check_count("n_samples", n_samples, 2, 256)
     y = _read(mixture, y)
     mixture = _broadcast(mixture, len(y))
-    key = jax.random.key(0) if key is None else key
+    source = checks.check_key(jax.random.key(0) if key is None else key)
     size = max(1, _BUDGET // (n_samples * mixture.n_components * mixture.dim))
     size = min(size, len(y))
     parts = []
@@ -101,7 +99,7 @@ def energy_score(
         # The last block repeats its last row: all blocks have one shape and one compiled program.
         rows = np.minimum(np.arange(start, start + size), len(y) - 1)
         block = jax.tree.map(lambda leaf, rows=rows: leaf[rows], mixture)
-        scores = _energy(block, y[rows], jax.random.fold_in(key, number), n_samples)
+        scores = _energy(block, y[rows], jax.random.fold_in(source, number), n_samples)
         parts.append(np.asarray(scores)[: len(y) - start])
     return np.concatenate(parts)
 
@@ -145,7 +143,7 @@ def coverage(intervals: Any, y: Any) -> float:
     return float(np.mean(covered(intervals, y)))
 
 
-def interval_score(intervals: Any, y: Any, nominal: float | int) -> np.ndarray:
+def interval_score(intervals: Any, y: Any, nominal: Any) -> np.ndarray:
     """Return the width of each interval plus 2 / (1 - nominal) times the distance of y from it.
 
     Its expectation is lowest at the true equal-tailed interval, so a narrow interval scores well
@@ -160,7 +158,7 @@ def interval_score(intervals: Any, y: Any, nominal: float | int) -> np.ndarray:
         nominal: Nominal coverage of the intervals, below 1.
     """
     ends, y = _read_intervals(intervals, y)
-    _errors.check_fraction("nominal", nominal)
+    nominal = _errors.check_probability("nominal", nominal)
     if nominal == 1:
         raise ValueError(
             "nominal must be below 1, got 1; compare intervals that always cover by their width."
@@ -178,7 +176,7 @@ def interval_score(intervals: Any, y: Any, nominal: float | int) -> np.ndarray:
 
 
 def reliability(
-    pit: Any, levels: Any = LEVELS, *, kind: str = "below", confidence: float | int = 0.95
+    pit: Any, levels: Any = LEVELS, *, kind: str = "below", confidence: Any = 0.95
 ) -> Reliability:
     """Return the observed frequency at each nominal probability.
 
@@ -196,7 +194,11 @@ def reliability(
     ([0.75], [0.0], [1.0])
     """
     values = np.sort(_read_pit(pit))
-    levels = np.atleast_1d(np.asarray(levels, np.float64))
+    levels = np.atleast_1d(_errors.as_numbers("levels", levels))
+    if levels.ndim != 1 or not levels.size:
+        raise ValueError(
+            f"levels must be a number or a sequence of them, got shape {levels.shape}; try [0.9]."
+        )
     _errors.check_fraction("levels", levels)
     if _errors.check_choice("kind", kind, ("below", "central")) == "central":
         values = np.sort(np.abs(2 * values - 1))
@@ -205,12 +207,13 @@ def reliability(
     return Reliability(levels, observed, lower, upper)
 
 
-def binomial_band(n: int, p: float | int, confidence: float | int = 0.95) -> tuple[int, int]:
+def binomial_band(n: Any, p: Any, confidence: Any = 0.95) -> tuple[int, int]:
     """Return two counts between which Binomial(n, p) lies with probability at least `confidence`.
 
     These are its quantiles at (1 - confidence) / 2 and (1 + confidence) / 2.
     """
-    low, high = _binomial_quantiles(n, p, confidence)
+    n = _errors.check_count("n", n, 0, 100)
+    low, high = _binomial_quantiles(n, _errors.check_probability("p", p), confidence)
     return int(low), int(high)
 
 
@@ -232,12 +235,12 @@ def pit_uniformity(pit: Any) -> Uniformity:
 
 
 def _binomial_quantiles(
-    n: int, p: float | int | np.ndarray, confidence: float | int
+    n: int, p: float | int | np.ndarray, confidence: Any
 ) -> Float[np.ndarray, "2 ..."]:
     """Return the quantiles of Binomial(n, p) at (1 - confidence) / 2 on either side."""
     from scipy import stats  # half a second: only when needed
 
-    _errors.check_fraction("confidence", confidence)
+    confidence = _errors.check_probability("confidence", confidence)
     ends = [stats.binom.ppf(0.5 + side * confidence / 2, n, p) for side in (-1, 1)]
     return np.maximum(ends, 0)  # the quantile at 0 is -1
 
@@ -286,12 +289,7 @@ def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
             f"mixture must have one axis of rows, got batch shape {batch}; flatten its arrays "
             "first."
         )
-    values = np.asarray(y)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(
-            f"y must hold real numbers, got {values.dtype}; convert it with astype(float) first."
-        )
-    values = values.astype(mixture.logits.dtype)
+    values = _errors.as_numbers("y", y).astype(mixture.logits.dtype)
     if values.ndim == 1 and mixture.dim == 1:
         values = values[:, None]
     if values.ndim != 2:
@@ -307,7 +305,7 @@ def _read(mixture: Mixture, y: Any) -> Float[Array, "batch dim"]:
 
 def _read_intervals(intervals: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return ends as (rows, pieces, 2) and targets as (rows,)."""
-    ends, values = np.asarray(intervals, np.float64), np.asarray(y, np.float64)
+    ends, values = _errors.as_numbers("intervals", intervals), _errors.as_numbers("y", y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if ends.ndim == 2:
@@ -324,7 +322,7 @@ def _read_intervals(intervals: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_pit(pit: Any) -> np.ndarray:
-    values = np.asarray(pit, np.float64)
+    values = _errors.as_numbers("pit", pit)
     if values.ndim != 1 or not len(values):
         raise ValueError(
             f"pit must have shape (rows,) with at least one row, got {values.shape}; for several "

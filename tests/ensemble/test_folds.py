@@ -39,3 +39,24 @@ def test_folds_do_not_follow_the_order_of_rows():
     """Rows are often sorted: a fold must not be a stretch of them."""
     means = folds(1000, 5).mean(axis=1)
     np.testing.assert_allclose(means, 500, atol=5 * 1000 / np.sqrt(12 * 200))
+
+
+REPEATED = [(97, 5, 2), (100, 5, 3), (1000, 5, 4), (300, 3, 3), (41, 2, 3), (10, 5, 3)]
+
+
+@pytest.mark.parametrize(("n_rows", "n_folds", "repeats"), REPEATED)
+def test_several_members_hold_each_row_out(n_rows, n_folds, repeats):
+    held_out = make_folds(n_rows, n_folds, np.random.default_rng(0), repeats)
+    assert len(held_out) == n_folds * repeats
+    assert np.all(np.diff(held_out, axis=1) > 0)
+    assert np.bincount(held_out.ravel(), minlength=n_rows).min() >= repeats
+    assert held_out.shape[1] == pytest.approx(n_rows / n_folds, abs=repeats)
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 4])
+def test_members_that_share_held_out_rows_share_one_block(repeats):
+    held_out = make_folds(600, 5, np.random.default_rng(0), repeats)
+    for first in range(len(held_out)):
+        for second in range(first):
+            shared = len(np.intersect1d(held_out[first], held_out[second]))
+            assert shared in (0, 600 // (5 * repeats))

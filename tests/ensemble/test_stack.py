@@ -51,9 +51,9 @@ def density(mixture, location=0.0, scale=1.0):
 def of_each(predictor):
     """Return the density of each member at Y in the units of the stack, by scipy."""
     first, second = (part.predictor for part in predictor.parts)
-    densities = [density(first.member(index)(jnp.asarray(X[:2]))) for index in range(2)]
+    densities = [density(first.subset([index])(jnp.asarray(X[:2]))) for index in range(2)]
     for index in range(2):
-        mixture = second.member(index)(jnp.asarray(X[2:]))
+        mixture = second.subset([index])(jnp.asarray(X[2:]))
         densities.append(density(mixture, LOCATION, SCALE))
     return np.array(densities)
 
@@ -74,7 +74,7 @@ def test_each_member_has_its_own_density(predictor):
 
 
 def test_members_of_one_fold_are_a_stack(predictor):
-    mixture = eqx.filter_jit(predictor.member(1))(jnp.asarray(X))
+    mixture = eqx.filter_jit(predictor.subset([1]))(jnp.asarray(X))
     expected = WEIGHTS @ of_each(predictor)[[1, 3]]
     assert np.exp(mixture.log_prob(jnp.asarray(Y))) == pytest.approx(expected, rel=1e-12)
 

@@ -164,6 +164,8 @@ def test_too_few_rows_for_a_coverage_are_refused():
         conformal_quantile(np.linspace(0, 1, 1000), 1)
     with pytest.raises(ValueError, match="between 0 and 1, got 90"):
         conformal_quantile(np.linspace(0, 1, 8), 90)
+    with pytest.raises(ValueError, match=r"coverage must be one number, got .*\(2,\)"):
+        conformal_quantile(np.linspace(0, 1, 8), [0.5, 0.9])
 
 
 # Networks

@@ -10,7 +10,8 @@ import pytest
 
 from ngem.estimator.encoding import describe, encode, target_names
 from ngem.estimator.frames import has_names
-from ngem.estimator.schema import Column
+from ngem.estimator.preprocessing import one_hot
+from ngem.estimator.schema import Column, Schema
 
 WHEN = [datetime.datetime(2024, 2, 29, 6), datetime.datetime(2023, 12, 31, 18, 30), None]
 VALUES = {
@@ -141,6 +142,25 @@ def test_rare_categories_share_a_code_and_unseen_ones_have_one():
     (column,) = describe(table, most=5)
     assert column == Column("c", "category", (*common, "once", "twice"))
     np.testing.assert_array_equal(encode(pd.DataFrame({"c": ["never"]}), [column]), [[5.0]])
+
+
+def test_networks_have_inputs_for_common_categories_and_one_for_the_others():
+    counts = {"b": 9, "z": 8, "a": 6, "once": 1, "few": 4}
+    values = [name for name, count in counts.items() for _ in range(count)]
+    (column,) = describe(pd.DataFrame({"c": values}), most=1000, common=2)
+    assert column == Column("c", "category", ("b", "z", "a", "few", "once"), common=2)
+    schema = Schema((column,), ("y",))
+    assert schema.inputs == ["c=b", "c=z", "c=(other)"]
+    assert (schema.sizes, schema.widths) == ([5], [3])
+    codes = encode(pd.DataFrame({"c": ["z", "a", "once", "never", None]}), [column])
+    np.testing.assert_array_equal(codes[:, 0], [1, 2, 4, 5, np.nan])
+    read = one_hot(schema.sizes, schema.widths).forward(codes)
+    np.testing.assert_array_equal(read, [[0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0]])
+    # Those with too few rows have no input, however few others there are.
+    (column,) = describe(pd.DataFrame({"c": values}), most=1000, common=4)
+    assert column.categories[: column.common] == ("a", "b", "z")
+    (column,) = describe(pd.DataFrame({"c": values}), most=1000, common=5)
+    assert column.common is None
 
 
 def test_numbers_are_categories_where_asked():

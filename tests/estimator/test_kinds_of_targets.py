@@ -104,13 +104,55 @@ def test_the_density_of_amounts_has_units_and_the_probability_of_zero_has_none()
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (MixtureBoostingRegressor, {**TREES, "max_rounds": 40}),
+        pytest.param(MDNRegressor, {"max_epochs": 60, **QUICK}, marks=pytest.mark.slow),
+    ],
+)
+def test_each_column_may_have_a_family_of_its_own(kind, settings, tmp_path):
+    """A mixed table: amounts with zeros, counts; known by name, and saved with the model."""
+    pandas = pytest.importorskip("pandas")
+    features = pandas.DataFrame(X, columns=["a", "b"])
+    targets = pandas.DataFrame({"loss": AMOUNTS, "visits": COUNTS})
+    families = {"visits": "poisson", "loss": "zero-inflated gamma"}
+    model = kind(family=families, **settings).fit(features[:600], targets[:600])
+    features, targets = features[600:620], targets[600:620]
+    assert [one.partition(":")[0] for one in model.family_] == ["gamma + 0", "poisson"]
+    quantiles = model.predict_quantiles(features, [0.05, 0.5, 0.95])
+    assert np.all(quantiles >= 0)
+    assert np.all(quantiles[..., 1] == np.round(quantiles[..., 1]))
+    mixture = model.predict_distribution(features)
+    assert mixture.marginal(0).family.atoms == (0.0,)
+    assert mixture.marginal(1).family.is_discrete
+    parts = [mixture.marginal(d).log_prob(targets.to_numpy()[:, [d]]) for d in range(2)]
+    joint = mixture.log_prob(targets.to_numpy())
+    np.testing.assert_allclose(model.log_prob(features, targets), joint, atol=1e-3)
+    assert np.isfinite(np.array(parts)).all()
+    pit = model.pit(features, targets)
+    assert pit.shape == (20, 2)
+    assert pit.min() >= 0
+    assert pit.max() <= 1
+    for column in range(2):
+        alone = mixture.marginal(column).crps(targets.to_numpy()[:, [column]])
+        np.testing.assert_allclose(model.crps(features, targets)[:, column], alone, rtol=1e-3)
+    model.save(tmp_path / "model.ngem")
+    again = kind.load(tmp_path / "model.ngem")
+    np.testing.assert_array_equal(
+        again.log_prob(features, targets), model.log_prob(features, targets)
+    )
+    assert again.get_params()["family"] == model.family_
+
+
 def test_candidates_know_the_names_of_targets():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"wind_dir": DEGREES})
     assert choose_candidates(X, frame, has_intervals=False).families == ("von-mises(360)",)
     assert choose_candidates(X, frame["wind_dir"], has_intervals=False).families[0] != "gaussian"
     two = np.column_stack([COUNTS, AMOUNTS])
-    assert choose_candidates(X, two, has_intervals=False).families == ("gaussian",)
+    each = ("negative-binomial", "lognormal + 0")
+    assert choose_candidates(X, two, has_intervals=False).families == (each, "gaussian")
     assert "poisson" not in choose_candidates(X, COUNTS, has_intervals=True).families
 
 

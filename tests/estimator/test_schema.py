@@ -27,7 +27,7 @@ def test_a_header_of_an_earlier_version_is_read():
     header = SCHEMA.to_header()
     del header["decimal"]
     for column in header["features"]:
-        for name in ("has_other", "parts", "format"):
+        for name in ("has_other", "parts", "format", "common"):
             del column[name]
     assert Schema.from_header(header) == SCHEMA
     assert Schema.from_header({**header, "coding": "one-hot"}) == SCHEMA
@@ -47,7 +47,8 @@ def test_a_schema_knows_what_its_columns_become():
 
 
 def test_a_schema_survives_its_header():
-    for schema in (SCHEMA, MORE):
+    many = Schema((Column("b", "category", ("x", "y", "z"), common=1),), ("c",))
+    for schema in (SCHEMA, MORE, many):
         assert Schema.from_header(json.loads(json.dumps(schema.to_header()))) == schema
 
 
@@ -73,6 +74,10 @@ def test_a_schema_survives_its_header():
         {"features": [{"name": "a", "kind": "number", "categories": [], "parts": ["hour"]}]},
         {"features": [{"name": "a", "kind": "number", "categories": [], "has_other": 1}]},
         {"features": [{"name": "a", "kind": "number", "categories": [], "format": None}]},
+        {"features": [{"name": "a", "kind": "number", "categories": [], "common": 0}]},
+        {"features": [{"name": "a", "kind": "category", "categories": ["x"], "common": 1}]},
+        {"features": [{"name": "a", "kind": "category", "categories": ["x"], "common": -1}]},
+        {"features": [{"name": "a", "kind": "category", "categories": ["x"], "common": 0.5}]},
         {"decimal": "x"},
         {"command": 3},
         {"extra": 1},

@@ -95,6 +95,22 @@ def test_seeds_of_conformal_regions_are_integers(loaded, seed):
         conformal.calibrate_held_out(np.ones((3, loaded.n_features_in_)), np.ones(3))
 
 
+def test_scores_refuse_what_holds_no_numbers(loaded):
+    """The number that a text spells would pass for a target or an end."""
+    x, y = np.ones((3, loaded.n_features_in_)), np.ones(3)
+    for bad in (print, ["1", "2", "3"], 1j * y):
+        with pytest.raises((TypeError, ValueError), match=r"y must|Complex data|real numbers"):
+            loaded.score(x, bad)
+        with pytest.raises(TypeError, match="upper must hold real numbers, got"):
+            loaded.log_prob(x, y, upper=bad)
+        with pytest.raises(TypeError, match="sample_weight must hold real numbers, got"):
+            loaded.score(x, y, sample_weight=bad)
+        with pytest.raises(ValueError, match="t must be a number or one sequence of them, got"):
+            loaded.cdf(x, bad)
+    with pytest.raises(ValueError, match=r"X must have two axes, .* got shape \(\)"):
+        loaded.predict(np)
+
+
 @pytest.mark.parametrize("weights", ["a", [None] * 6, [np.nan] * 6])
 def test_weights_that_are_no_numbers_are_refused(weights):
     with pytest.raises(

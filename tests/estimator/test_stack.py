@@ -1,7 +1,11 @@
 """The stack of networks and boosted trees as an estimator."""
 
+import copy
+import dataclasses
+
 import jax
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy import special
@@ -21,9 +25,11 @@ from .common import mixed_table
 pytestmark = pytest.mark.trains
 
 NETWORK = MDNRegressor(
-    2, hidden_sizes=(16,), batch_size=32, max_epochs=25, learning_rate=2e-2, dropout=0.0
+    2, hidden_sizes=(16,), batch_size=32, max_epochs=40, learning_rate=2e-2, dropout=0.0
 )
-TREES = MixtureBoostingRegressor(2, max_rounds=60, learning_rate=0.2, min_rows_in_leaf=10)
+TREES = MixtureBoostingRegressor(
+    2, max_rounds=60, learning_rate=0.2, min_rows_in_leaf=10, scale_rate=0.1
+)
 KINDS = (("network", NETWORK), ("trees", TREES))
 
 
@@ -35,14 +41,23 @@ def steps(n_rows=300, seed=0):
     return x, 100 + 20 * y
 
 
+def at_width(model, width):
+    """Return a copy of a stack whose components have another width."""
+    changed = copy.copy(model)
+    network = model.model_.network.at_width(width)
+    changed.model_ = dataclasses.replace(model.model_, network=network)
+    return changed
+
+
 @pytest.fixture(scope="module", name="model")
 def _model(promotes):
     with promotes():
-        return DensityStack(KINDS, n_members=3, random_state=0).fit(*steps())
+        return DensityStack(KINDS, n_members=3, n_repeats=2, random_state=0).fit(*steps())
 
 
 def test_the_density_is_that_of_the_kinds_with_their_weights(model):
     x, y = steps(40, seed=1)
+    model = at_width(model, None)
     weights = np.array([kind.weight for kind in model.kinds_])
     assert weights.sum() == pytest.approx(1)
     assert [kind.outcome for kind in model.kinds_] == ["used", "used"]
@@ -78,10 +93,42 @@ def test_the_stack_is_at_least_as_good_as_each_kind_on_held_out_rows(model):
 
 def test_held_out_rows_are_judged_by_members_that_have_not_seen_them(model):
     x, y = steps()
-    for (rows, held_out), fold in zip(model.held_out_models(), model.folds_, strict=True):
-        np.testing.assert_array_equal(rows, fold)
-        log_prob = held_out.log_prob(x[rows], y[rows, None])
-        assert log_prob.mean() == pytest.approx(model.oof_log_prob_[rows].mean(), abs=0.05)
+    found = np.full(len(y), np.nan)
+    for rows, held_out in model.held_out_models():
+        assert held_out.network.n_members == 2 * 2  # of both kinds, those that held the rows out
+        found[rows] = held_out.log_prob(x[rows], y[rows, None])
+    # But for the linear model beside the members, which has left each of these rows out as well.
+    np.testing.assert_allclose(found, model.oof_log_prob_, atol=0.1)
+    assert found.mean() == pytest.approx(model.oof_log_prob_.mean(), abs=1e-2)
+
+
+def test_held_out_rows_choose_the_width(model):
+    x, y = steps()
+    network = model.model_.network
+    assert model.width_ == pytest.approx(float(network.width)) == model.diagnostics_["width"]
+
+    def score(width):
+        pools = at_width(model, width).held_out_models()
+        each = [held_out.log_prob(x[rows], y[rows, None]) for rows, held_out in pools]
+        return np.concatenate(each).mean()
+
+    best = score(model.width_)
+    assert best > max(score(0.95 * model.width_), score(1.05 * model.width_))
+    assert model.diagnostics_["gain_of_width"] == pytest.approx(best - score(None), abs=1e-3)
+    before = at_width(model, None).model_.mixture(x[:5])
+    after = model.model_.mixture(x[:5])
+    np.testing.assert_allclose(after.components.mean, before.components.mean, rtol=1e-5)
+    scales = model.width_ * before.components.scale
+    np.testing.assert_allclose(after.components.scale, scales, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_stack_may_hold_each_row_out_once():
+    kinds = [("trees", clone(TREES).set_params(max_rounds=5))]
+    fitted = DensityStack(kinds, n_members=3, n_repeats=1, random_state=0).fit(*steps())
+    assert len(fitted.folds_) == 3
+    assert fitted.model_.network.n_members == 3
+    assert 0 < fitted.width_ <= 1
 
 
 @pytest.mark.slow
@@ -136,6 +183,31 @@ def test_all_kinds_read_the_same_data_frame(tmp_path):
         loaded.predict(table.drop(columns="place"))
 
 
+@pytest.mark.slow
+def test_trees_of_a_stack_read_more_categories_than_networks_have_inputs_for(tmp_path):
+    rng = np.random.default_rng(0)
+    shop = rng.permutation(np.arange(3000) % 150)
+    level = rng.normal(size=150)
+    table = pd.DataFrame({"shop": [f"s{one:03}" for one in shop], "x": rng.uniform(size=3000)})
+    y = level[shop] + 0.1 * rng.standard_normal(3000)
+    trees = clone(TREES).set_params(max_rounds=100, min_rows_in_leaf=3)
+    network = clone(NETWORK).set_params(missing="impute", max_epochs=2)
+    for name, kind in (("trees", trees), ("network", network)):
+        settings = {"n_members": 2, "n_repeats": 1, "random_state": 0}
+        model = DensityStack([(name, kind)], **settings).fit(table, y)
+        column = model.table_.features[0]
+        assert (len(column.labels), column.common) == (150, 100)
+        model.save(tmp_path / name)
+        loaded = ngem.load(tmp_path / name)
+        np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+        used = model.estimators_[name]
+        if name == "trees":
+            rare = table["shop"].isin(column.categories[100:])
+            assert used.score(table[rare], y[rare]) > 0.5  # they tell rare shops apart
+        else:
+            assert used.model_.inputs.n_columns == 100 + 1 + 1
+
+
 def test_kinds_without_held_out_rows_are_refused():
     kinds = [("network", clone(NETWORK).set_params(early_stopping=False, max_epochs=1))]
     with pytest.raises(ValueError, match="the kinds of a stack must hold rows out"):
@@ -160,6 +232,8 @@ def test_a_budget_leaves_kinds_out_and_says_so():
         ({"quality": "great"}, "quality must be one of 'fast', 'good', 'best'"),
         ({"budget": -1}, "budget must be .*seconds"),
         ({"n_members": 1}, "n_members must be an integer of at least 2"),
+        ({"n_repeats": 9}, "n_repeats must be 'auto' or an integer from 1 to 4"),
+        ({"n_repeats": "many"}, "n_repeats must be 'auto'"),
     ],
 )
 def test_bad_parameters_are_refused(settings, message):
@@ -176,8 +250,22 @@ def test_a_saved_stack_predicts_the_same(model, tmp_path):
     assert loaded.kinds_ == model.kinds_
     assert loaded.diagnostics_ == model.diagnostics_
     assert loaded.get_params()["n_members"] == 3
+    assert loaded.get_params()["n_repeats"] == 2
     loaded.set_params(random_state=0).fit(*steps())
     np.testing.assert_allclose(loaded.log_prob(x, y), model.log_prob(x, y), rtol=1e-6)
+
+
+def test_a_stack_from_before_widths_is_read_as_it_was(model, tmp_path):
+    path = tmp_path / "model.ngem"
+    model.save(path)
+    arrays, header = _files.read(path, kind=stack_file.KIND, version=1)
+    new = ("width", "gain_of_width")
+    facts = {name: value for name, value in header["diagnostics"].items() if name not in new}
+    older = {name: value for name, value in header.items() if name != "n_repeats"}
+    _files.write(path, arrays, {**older, "diagnostics": facts}, kind=stack_file.KIND, version=1)
+    loaded, (x, y) = ngem.load(path), steps(20, seed=3)
+    assert (loaded.width_, loaded.n_repeats) == (1.0, 1)
+    np.testing.assert_array_equal(loaded.log_prob(x, y), at_width(model, None).log_prob(x, y))
 
 
 @pytest.mark.slow
@@ -200,6 +288,8 @@ def test_a_changed_stack_is_refused(model, tmp_path):
         {"quality": "great"},
         {"n_members": 1},
         {"more": 1},
+        {"diagnostics": {**header["diagnostics"], "width": 1.5}},
+        {"diagnostics": {**header["diagnostics"], "width": None}},
     ]
     for change in changes:
         _files.write(path, arrays, {**header, **change}, kind=stack_file.KIND, version=1)

@@ -288,7 +288,7 @@ def test_the_statistics_of_a_pass_are_those_of_the_rows_in_memory(tmp_path):
     rows.to_parquet(tmp_path / "mixed.parquet", row_group_size=50)
     stream = Stream(tmp_path / "mixed.parquet", "y", window=1000)
     found = survey(stream, get_family("gaussian"), takes_gaps=True)
-    assert found.kept is None
+    assert not found.is_whole
     assert found.n_rows == 400
     columns, features = found.columns(100), rows.drop(columns="y")
     assert columns == describe(features)
@@ -308,7 +308,7 @@ def test_the_statistics_of_a_pass_are_those_of_the_rows_in_memory(tmp_path):
     inputs = expected.forward(x)
     np.testing.assert_allclose(low, inputs.min(axis=0), atol=1e-6)
     np.testing.assert_allclose(high, inputs.max(axis=0), atol=1e-6)
-    np.testing.assert_allclose(found.targets.mean, [rows["y"].mean()], rtol=1e-12)
+    np.testing.assert_allclose(found.summary.targets.mean, [rows["y"].mean()], rtol=1e-12)
 
 
 @pytest.mark.slow

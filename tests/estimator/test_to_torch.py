@@ -165,10 +165,13 @@ def test_the_module_is_one_graph_for_any_number_of_rows(name):
             torch.testing.assert_close(tuple(function(x)), tuple(module(x)))
 
 
+@pytest.mark.parametrize("common", [None, 1])
 @pytest.mark.slow
-def test_a_module_reads_codes_of_categories():
+def test_a_module_reads_codes_of_categories(common):
     table, y = mixed_table()
-    model = tiny(missing="impute", max_epochs=3, guard=True, n_members=2).fit(table, y)
+    model = tiny(missing="impute", max_epochs=3, guard=True, n_members=2)
+    model._common_categories = common  # as networks of a stack have it
+    model.fit(table, y)
     x = encode(table, model.table_.features)
     assert x.shape[1] == 7  # a date is three numbers
     with torch.no_grad():

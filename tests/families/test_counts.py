@@ -95,7 +95,9 @@ def test_the_information_of_the_dispersion_is_its_sum(mean, scale):
     assert family.information(params)[1][0] == pytest.approx(4 * series, rel=3e-6)
 
 
-@pytest.mark.parametrize("name", slow_but(list(BOTH), "binomial"))
+@pytest.mark.parametrize(
+    "name", slow_but([name for name, case in BOTH.items() if case.moments], "binomial")
+)
 def test_moments_samples_and_starts_agree(name):
     case, n_draws = BOTH[name], 20_000
     mean, variance = map(jnp.array, case.moments)
@@ -129,7 +131,7 @@ def test_mixtures_of_counts_by_sums(name):
     """CRPS, quantiles, smallest sets, modes and the randomized PIT, from all probabilities."""
     mixture, y, mass = mixture_of(name)
     below = np.cumsum(mass)
-    for at in (0.0, 2.0, 9.0):
+    for at in (0.0, 2.0, 9.0) if name != "categorical" else ():
         expected = np.sum((below - (y >= at)) ** 2) + max(at - len(y), 0)
         assert float(mixture.crps(jnp.array([at]))) == pytest.approx(expected, rel=1e-7)
     levels = np.array([0.05, 0.5, 0.9])

@@ -38,6 +38,10 @@ def test_one_gaussian_is_that_of_the_textbook():
 
 def test_columns_that_cannot_be_given_are_refused():
     mixture = random_mixture(FAMILIES["diag"].family, KEY, batch=(2,), dim=2)
+    for dims in (2, -3, (), "01", 0.5, None, [0.0], np.zeros((1, 1), int), np.array("x")):
+        for call in (mixture.marginal, lambda dims: mixture.condition_on(dims, jnp.zeros(2))):
+            with pytest.raises(ValueError, match=r"dims must be column indices below 2, got"):
+                call(dims)
     with pytest.raises(ValueError, match=r"dims must be different columns, fewer than all 2"):
         mixture.condition_on((0, 1), jnp.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"y must have one value for each row, shape \(2, 1\)"):

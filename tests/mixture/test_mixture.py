@@ -496,6 +496,12 @@ def test_bad_arguments_are_refused():
         mixture.interval(0.9, kind="hpd")
     with pytest.raises(ValueError, match="column indices below 1, got 1"):
         mixture.marginal(1)
+    for key in (3, "key", [0, 1], jnp.zeros(2), jax.random.split(KEY)):
+        with pytest.raises(TypeError, match=r"key must be a key of JAX's, got .*; try"):
+            mixture.sample(key)
+    for shape in (3, (2.0,), "ab", (-1,), None, np.zeros((0, 1), int)):
+        with pytest.raises(TypeError, match=r"shape must be a sequence of sizes, got .*; for 10"):
+            mixture.sample(KEY, shape)
 
 
 ROW_FUNCTIONS = {

@@ -230,7 +230,7 @@ def test_members_with_the_guard_average_to_the_whole(case):
     predictor = average(networks(case), make_guard())
     for x, y in itertools.product(map(jnp.asarray, ROWS), Y):
         whole = density(predict(predictor, x), y)
-        singles = [density(predict(predictor.member(index), x), y) for index in range(3)]
+        singles = [density(predict(predictor.subset([index]), x), y) for index in range(3)]
         np.testing.assert_allclose(np.mean(singles), whole, rtol=1e-10)
 
 
@@ -257,7 +257,7 @@ def test_sizes_are_those_of_all_members_and_the_guard():
     assert (alone.n_members, alone.n_components, alone.dim) == (3, 6, 2)
     assert (guarded.n_members, guarded.n_components) == (3, 6 + 1 + len(WIDTHS))
     assert guarded(jnp.asarray(FAR)).n_components == guarded.n_components
-    assert guarded.member(1).n_members == 1
+    assert guarded.subset([1]).n_members == 1
     assert guarded.family == FAMILIES["full"].family
     shapes = {name: array.shape for name, array in vars(make_guard()).items()}
     assert Guard.shapes(3, 2) == shapes

@@ -7,9 +7,11 @@ from scipy import stats
 
 from ngem.streams import Piece, Stream, hash_rows
 
+from .common import blocks
+
 
 def hashes_of(stream):
-    parts = [(block.table["y"].to_numpy(), stream.hashes(block)) for block in stream.in_order()]
+    parts = [(block.table["y"].to_numpy(), stream.hashes(block)) for block in blocks(stream)]
     return dict(
         zip(*(np.concatenate(part).tolist() for part in zip(*parts, strict=True)), strict=True)
     )

@@ -3,9 +3,26 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
-from ngem.streams import Prefetched
+from ngem.streams import Piece, Prefetched
+from ngem.streams.reading import make_runs
+
+
+@pytest.mark.parametrize("sizes", [[5], [1000, 1, 1], [7] * 64, list(range(1, 500)), [10**9, 3]])
+def test_runs_hold_all_pieces_in_order_and_about_as_many_rows(sizes):
+    pieces = [Piece("file", "", group, rows=rows) for group, rows in enumerate(sizes)]
+    runs = make_runs(pieces)
+    assert [piece for run in runs for piece in run.pieces] == pieces
+    assert len(runs) <= 64
+    rows = np.array([sum(piece.rows or 0 for piece in run.pieces) for run in runs])
+    assert [run.start for run in runs] == (np.cumsum(rows) - rows).tolist()
+    assert rows.max() <= sum(sizes) / 64 + max(sizes)
+
+
+def test_batches_of_unknown_length_are_one_run():
+    assert len(make_runs([Piece()])) == 1
 
 
 def test_reading_ahead_overlaps_with_what_uses_it():

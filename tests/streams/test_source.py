@@ -12,6 +12,8 @@ import pytest
 
 from ngem.streams import Stream, StreamError, as_stream
 
+from .common import blocks
+
 
 def table(n_rows=50, start=0):
     numbers = np.arange(start, start + n_rows)
@@ -20,7 +22,7 @@ def table(n_rows=50, start=0):
 
 def rows_of(stream):
     """All targets of a stream, in order."""
-    parts = [block.table[stream.targets[0]].to_numpy() for block in stream.in_order()]
+    parts = [block.table[stream.targets[0]].to_numpy() for block in blocks(stream)]
     return np.concatenate(parts)
 
 
@@ -68,7 +70,7 @@ def test_partitions_are_columns_of_numbers(tmp_path):
     write_hive(tmp_path)
     stream = Stream(tmp_path, "y")
     assert stream.kinds["year"] == "number"
-    years = np.concatenate([block.table["year"].to_numpy() for block in stream.in_order()])
+    years = np.concatenate([block.table["year"].to_numpy() for block in blocks(stream)])
     np.testing.assert_array_equal(years, np.repeat([2023, 2024], 40))
 
 

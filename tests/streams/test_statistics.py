@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ngem.streams import Counts, Moments, Smallest, statistics
+from ngem.streams import Counts, Hashed, Moments, Smallest, statistics
 
 
 @settings(max_examples=50, deadline=None)
@@ -66,7 +66,7 @@ def test_the_smallest_hashes_are_kept_however_rows_come(size):
     sample = Smallest(60)
     for start in range(0, 1000, size):
         part = np.arange(start, min(1000, start + size))
-        sample.add(hashes[part], part, pa.table({"row": part}))
+        sample.add(Hashed(hashes[part], part, pa.table({"row": part})))
     kept, numbers, rows = sample.rows()
     expected = np.argsort(hashes)[:60]
     np.testing.assert_array_equal(numbers, expected)

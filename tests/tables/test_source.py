@@ -61,7 +61,7 @@ def test_rare_categories_are_told_of(tmp_path):
     path = tmp_path / "shops.csv"
     lines = [f"{f's{i % 3}' if i < 590 else f'r{i % 110}'},c{i % 300},{i}" for i in range(700)]
     path.write_text("\n".join(["shop,rare,y", *lines]))
-    schema, rows, facts = load(Source(path, "y", model="stack"))
+    schema, rows, facts = load(Source(path, "y", model="network"))
     assert schema.features == (Column("shop", "category", ("s0", "s1", "s2"), has_other=True),)
     assert facts["column_notes"] == {
         "rare": "left out, because none of its categories has 5 rows",
@@ -72,8 +72,15 @@ def test_rare_categories_are_told_of(tmp_path):
     schema, _, facts = load(Source(path, "y", model="trees"))
     assert len(schema.features[0].categories) == 113
     assert not facts["column_notes"]
+    schema, _, facts = load(Source(path, "y", model="stack"))
+    assert [column.common for column in schema.features] == [3, 0]
+    assert facts["column_notes"]["shop"] == (
+        "trees read its 113 categories; networks read its 3 most common ones, and the others as "
+        "one: (other)"
+    )
+    assert "networks do not tell them apart" in facts["column_notes"]["rare"]
     with pytest.raises(TableError, match="must be a column to predict from, got rare: left out"):
-        load(Source(path, "y", features="rare"))
+        load(Source(path, "y", features="rare", model="network"))
 
 
 def test_the_command_of_trees_names_their_own_options(tmp_path):

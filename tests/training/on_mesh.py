@@ -56,7 +56,7 @@ if case == "endless":
 alone = training.fit(start, data, plan, **settings)
 with data_parallel() as mesh:
     spread = training.fit(start, data, plan, **settings, mesh=mesh)
-    run = loop._spread(loop.make_run(start, data, plan, watched, None, None, epochs), mesh)
+    run = loop.spread(loop.make_run(start, data, plan, watched, None, None, epochs), mesh)
     state = replicated(mesh, training.initial_state(start, run.plan, jax.random.key(0)))
     program = loop._run_epochs.lower((run, np.ones((), np.int32)), state).compile()
 pairs = zip(jax.tree.leaves(alone.state.params), jax.tree.leaves(spread.state.params), strict=True)

@@ -7,6 +7,7 @@ the paper, is positive and has a closed form for each row: it is the curvature h
 Arrays have the rows as their last axis. This is LightGBM's own layout, and the fast one for XLA.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,10 +21,13 @@ from .._programs import kept
 from ..families import AbstractFamily
 from ..geometry import raw_fisher_diagonal
 from ..nn import MixtureNetwork
-from ..objectives import NLL
+from ..objectives import NLL, split_window
 
 #: Curvatures by name. The last three are baselines, without the Fisher information.
 CURVATURES = ("fisher", "em", "hessian", "none", "scaled")
+
+#: Rows that are seen are at least this fraction, for the size of steps.
+_LEAST_SEEN = 0.02
 
 #: The clipped second derivative is at least this.
 _LEAST_HESSIAN = 1e-3
@@ -64,6 +68,18 @@ class Outputs:
     def losses(self, raw: Raw, y: Float[Array, "dim batch"]) -> Float[Array, " batch"]:
         """Return the negative log-likelihood of each row."""
         return NLL().loss(self.family, *self.head.outputs(raw), y)
+
+    def rows_behind(self, raw: Raw, y: Float[Array, "given batch"]) -> Float[Array, "1 #batch"]:
+        """Return how many rows there are for each one that is seen: 1 without truncation.
+
+        The complete data of EM hold those that are not seen, too: 1 / P(seen) for each row.
+        """
+        logits, components = self.head.outputs(raw)
+        window = split_window(self.family, components, y)[1]
+        if window is None:
+            return jnp.ones((1, 1), raw.dtype)
+        seen = -NLL().loss(self.family, logits, components, window)
+        return jnp.exp(-jnp.maximum(seen, math.log(_LEAST_SEEN)))[None]
 
 
 @dataclass(frozen=True)
@@ -144,7 +160,8 @@ def row_newton(
     losses, pull = jax.vjp(lambda raw: outputs.losses(raw, y), raw)
     (grad,) = pull(jnp.ones_like(losses))
     if curvature.name in ("fisher", "em"):
-        return losses, grad, _complete_data(outputs, curvature, raw, grad)
+        positive = _complete_data(outputs, curvature, raw, grad)
+        return losses, grad, positive * outputs.rows_behind(raw, y)
     if curvature.name == "hessian":
         return losses, grad, jnp.maximum(_second_derivative(outputs, raw, y), _LEAST_HESSIAN)
     if curvature.name == "scaled":

@@ -55,29 +55,50 @@ def in_parts(mesh: Mesh, tree: Any) -> Any:
     return jax.tree.map(lambda leaf: _place(mesh, PartitionSpec(_AXIS), leaf), tree)
 
 
+def from_local(mesh: Mesh, tree: Any) -> Any:
+    """Return a pytree in parts, of whose arrays each process has those of its own devices."""
+    sharding = NamedSharding(mesh, PartitionSpec(_AXIS))
+
+    def place(leaf: np.ndarray) -> Array:
+        own = len(mesh.local_devices)
+        shape = (len(leaf) // own * mesh.size, *leaf.shape[1:])
+        return jax.make_array_from_process_local_data(sharding, leaf, shape)
+
+    return jax.tree.map(place, tree)
+
+
 def local(tree: Any) -> Any:
     """Return a pytree of replicated arrays as arrays of this process alone."""
     return jax.tree.map(_local, tree)
 
 
-def added_up(mesh: Mesh, function: Callable[[Array, Any], Any], given: Any) -> Any:
+def added_up(
+    mesh: Mesh, function: Callable[[Array, Any, Any], Any], given: Any, parts: Any = None
+) -> Any:
     """Return the sum over devices of what a function returns, with one message between them.
 
     Args:
         mesh: The devices.
-        function: Takes the number of the device, and what is given.
+        function: Takes the number of the device, what is given, and the device's part.
         given: A pytree that is whole on every device.
+        parts: A pytree of arrays, of which each device has a part.
     """
     arrays, static = eqx.partition(given, eqx.is_array)
 
-    def on_device(arrays: Any) -> Any:
-        result = function(jax.lax.axis_index(_AXIS), eqx.combine(arrays, static))
+    def on_device(arrays: Any, part: Any) -> Any:
+        result = function(jax.lax.axis_index(_AXIS), eqx.combine(arrays, static), part)
         return jax.lax.psum(result, _AXIS)
 
     whole = PartitionSpec()
     # Without the check, autodiff within the function adds up nothing: only its result is.
-    program = jax.shard_map(on_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)
-    return program(arrays)
+    program = jax.shard_map(
+        on_device,
+        mesh=mesh,
+        in_specs=(whole, PartitionSpec(_AXIS)),
+        out_specs=whole,
+        check_vma=False,
+    )
+    return program(arrays, parts)
 
 
 def agree(mesh: Mesh | None, number: int) -> int:

@@ -14,6 +14,7 @@ from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..nn import AbstractPredictor
 from .weights import stacking_weights
+from .width import narrowed
 
 #: Kinds with a smaller weight are dropped.
 SMALLEST_WEIGHT = 1e-3
@@ -54,10 +55,12 @@ class StackPredictor(AbstractPredictor):
     Attributes:
         parts: The predictors; their components are of one family, whose smallest scale may differ.
         log_weights: Log weight of each.
+        width: Factor of the scales of all components; None leaves them as they are.
     """
 
     parts: tuple[Part, ...]
     log_weights: Float[Array, " part"]
+    width: Float[Array, ""] | None = None
 
     @property
     def family(self) -> AbstractFamily:
@@ -101,7 +104,7 @@ class StackPredictor(AbstractPredictor):
             for mixture, log_weight in zip(mixtures, self.log_weights, strict=True)
         ]
         components = _joined([mixture.components for mixture in mixtures])
-        return Mixture(jnp.concatenate(logits), components, self.family)
+        return self._narrowed(Mixture(jnp.concatenate(logits), components, self.family))
 
     def each(self, x: Float[Array, " inputs"]) -> Mixture:
         return self._members([part.predictor.each for part in self.parts], x)
@@ -113,13 +116,21 @@ class StackPredictor(AbstractPredictor):
         pairs = zip(self.parts, self._split(x), strict=True)
         return jnp.max(jnp.stack([part.predictor.distance(inputs) for part, inputs in pairs]))
 
-    def member(self, index: int) -> "StackPredictor":
+    def subset(self, indices: Sequence[int]) -> "StackPredictor":
         # All parts have as many members, which held out the same rows.
         parts = tuple(
-            eqx.tree_at(lambda tree: tree.predictor, part, part.predictor.member(index))
+            eqx.tree_at(lambda tree: tree.predictor, part, part.predictor.subset(indices))
             for part in self.parts
         )
-        return StackPredictor(parts, self.log_weights)
+        return StackPredictor(parts, self.log_weights, self.width)
+
+    def at_width(self, width: float | None) -> "StackPredictor":
+        """Return the same with another factor of the components' scales."""
+        factor = None if width in (None, 1.0) else jnp.asarray(width, jnp.float32)
+        return StackPredictor(self.parts, self.log_weights, factor)
+
+    def _narrowed(self, mixture: Mixture) -> Mixture:
+        return mixture if self.width is None else narrowed(mixture, self.width)
 
     def _split(self, x: Float[Array, " inputs"]) -> list[Array]:
         ends = np.cumsum([part.n_inputs for part in self.parts])
@@ -134,7 +145,8 @@ class StackPredictor(AbstractPredictor):
         most = max(mixture.n_components for mixture in mixtures)
         padded = [_pad(mixture, most) for mixture in mixtures]
         logits = jnp.concatenate([mixture.logits for mixture in padded])
-        return Mixture(logits, _joined([one.components for one in padded]), self.family)
+        joined = Mixture(logits, _joined([one.components for one in padded]), self.family)
+        return self._narrowed(joined)
 
 
 def _joined(parts: Sequence[Params]) -> Params:

@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..families import Candidates, get_family, propose_families
+from ..families import (
+    OF_INTERVALS,
+    Candidates,
+    for_columns,
+    get_family,
+    propose_families,
+    text_of,
+)
 from .encoding import Encoded
 from .interface import cloned
 from .seeds import draw_seed
@@ -20,17 +27,18 @@ def choose_candidates(X: Any, y: Any, *, has_intervals: bool) -> Candidates:
     """
     values = np.asarray(y, float)
     columns = values[:, None] if values.ndim == 1 else values
-    names = _target_names(X, y, columns.shape[1])
+    names = known_names(X, y, columns.shape[1])
     each = [propose_families(column, name) for column, name in zip(columns.T, names, strict=True)]
-    if len({one.families for one in each}) > 1:
-        return Candidates(("gaussian",), "the target columns do not suit one other family")
-    takes = [name for name in each[0].families if get_family(name).takes_intervals]
-    if has_intervals and not takes:
-        return Candidates(("lognormal", "gaussian"), "targets are intervals of whole numbers")
-    return each[0]
+    if has_intervals:
+        each = [one if _takes_intervals(one) else OF_INTERVALS for one in each]
+    return for_columns(each)
 
 
-def _target_names(X: Any, y: Any, count: int) -> list[str | None]:
+def _takes_intervals(candidates: Candidates) -> bool:
+    return any(get_family(name).takes_intervals for name in candidates.families)
+
+
+def known_names(X: Any, y: Any, count: int) -> list[str | None]:
     """Return what the targets are called, as far as that is known."""
     if isinstance(X, Encoded):
         return list(X.schema.targets)
@@ -54,8 +62,9 @@ def fit_best(estimator: Any, candidates: Candidates, *rows: Any, **more: Any) ->
     # One seed for all, so that each holds out the same rows.
     seed = draw_seed(estimator.random_state)
 
-    def fit(family: str) -> Any:
+    def fit(family: Any) -> Any:
         own: Any = cloned(estimator)
+        own._repeats = estimator._repeats
         return own.set_params(family=family, random_state=seed).fit(*rows, **more)
 
     fitted = [fit(family) for family in candidates.families]
@@ -71,9 +80,9 @@ def _score(model: Any) -> float:
 
 def _reason(candidates: Candidates, scores: list[float], best: int) -> str:
     """Return why a family was chosen."""
-    name = candidates.families[best]
+    name = text_of(candidates.families[best])
     others = [
-        f"{family} {score:.3f}"
+        f"{text_of(family)} {score:.3f}"
         for place, (family, score) in enumerate(zip(candidates.families, scores, strict=True))
         if place != best and np.isfinite(score)
     ]

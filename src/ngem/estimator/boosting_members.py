@@ -189,11 +189,9 @@ def _read(file: Path, job: Job) -> Boosted:
 
 def _binned(job: Job, table: Table, cores: int, like: Any = None) -> Rows:
     weights = np.ones(len(table.y)) if table.weights is None else table.weights
-    targets = job.units.targets
-    given = targets.forward(table.y) if table.ends is None else targets.forward_ends(table.ends)
     return Rows(
         parameters.trees(job.settings).bin_rows(table.x, job.categorical, cores, like),
-        np.ascontiguousarray(given.T),
+        np.ascontiguousarray(job.units.targets.forward_given(table).T),
         weights.astype(np.float32),
     )
 
@@ -218,7 +216,7 @@ def _train(
     if stop_by is watched and watched is not None:
         stop_by = watched.take(np.arange(watched.y.shape[1]))  # a copy: members start differently
     start = marginal_start(plan.outputs, y, train.weights, np.random.default_rng(seed))
-    if job.table.ends is not None:
+    if job.table.has_intervals:
         start = to_intervals(plan.outputs, plan.curvature, start, train.y, train.weights)
 
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:

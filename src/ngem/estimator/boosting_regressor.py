@@ -10,10 +10,11 @@ from ..families import settle_name
 from ..training.callbacks import ProgressBar, close
 from . import boosting_parameters as parameters
 from . import tree_file
+from .automatic import known_names
 from .boosting_members import Job, fit_units, train_members
 from .encoding import MOST_CATEGORIES_OF_TREES
 from .interface import check_fitted
-from .member_regressor import MemberRegressor, count_rows, histories, judge
+from .member_regressor import MemberRegressor, count_rows, histories, judge, without_guard
 from .rules import AUTO
 from .targets import make_model, read_inside
 
@@ -39,7 +40,8 @@ class MixtureBoostingRegressor(MemberRegressor):
             "weibull" of positive targets; "logitnormal(0, 100)" or "beta(0, 100)" of targets
             between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
             of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
-            of its own. "auto" lets held-out rows choose from what suits the targets. Several target
+            of its own. "auto" lets held-out rows choose from what suits the targets. Or one for
+            each target column, as a dictionary by name or a list in their order. Several target
             columns are independent within a component.
         curvature (str): "fisher", the weight of a component times its Fisher information; or "em",
             with responsibilities in place of weights, so that a leaf's step of a mean is an M-step.
@@ -170,6 +172,7 @@ class MixtureBoostingRegressor(MemberRegressor):
         eval_set: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
     ) -> "MixtureBoostingRegressor":
         """Grow the trees.
 
@@ -183,18 +186,24 @@ class MixtureBoostingRegressor(MemberRegressor):
                 round that is best on these rows is kept; with early_stopping=False boosting still
                 runs to the end.
             upper: Upper ends of censored targets, see `MDNRegressor.fit`.
+            truncation: Windows in which targets had to lie, see `MDNRegressor.fit`.
 
         Raises:
             ImportError: If LightGBM is not installed.
         """
         boosting.import_lightgbm()
         if isinstance(self.family, str) and self.family == AUTO:
-            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper, truncation=truncation)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         self.__dict__.pop("model_", None)
-        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
-        settings["family"] = settle_name(settings["family"], table.y)
+        table, target_ndim = self._read_table(
+            X, y, sample_weight, upper=upper, truncation=truncation
+        )
+        settings = without_guard(settings, table, eval_set)
+        settings["family"] = settle_name(
+            settings["family"], table.y, known_names(X, y, table.y.shape[1])
+        )
         family = parameters.family(settings)
         table = read_inside(family, self._round(table))
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
@@ -211,7 +220,7 @@ class MixtureBoostingRegressor(MemberRegressor):
             held_out,
             None if watched is None else units.of_guard(watched),
             [member.log_density for member in members],
-            guard=self.guard,
+            guard=settings["guard"],
             widest=units.targets.widest,
         )
         forests = tuple(member.forest for member in members)

@@ -143,14 +143,14 @@ class ConformalRegressor(Regressor):
         self._calibrated = _identity(estimator)
         return self
 
-    def mass(self, coverage: float | int = 0.9) -> float:
+    def mass(self, coverage: Any = 0.9) -> float:
         """Return the mass that the model's regions need in order to have the given coverage.
 
         It is above `coverage` if the model is overconfident, and below it if underconfident.
         """
         return conformal_quantile(self._ready_scores(), coverage)
 
-    def predict_interval(self, X: Any, coverage: float | int = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Return the recalibrated highest-density regions of one target column.
 
         Args:
@@ -174,7 +174,7 @@ class ConformalRegressor(Regressor):
         rows = np.shape(estimator.predict(X))
         return np.broadcast_to((-np.inf, np.inf), (*rows, 1, 2)).copy()
 
-    def contains(self, X: Any, y: Any, coverage: float | int = 0.9) -> np.ndarray:
+    def contains(self, X: Any, y: Any, coverage: Any = 0.9) -> np.ndarray:
         """Return whether each row's targets, all columns together, lie in its region.
 
         Warns if the region is the whole space because no smaller region of the model has the
@@ -238,7 +238,7 @@ class ConformalRegressor(Regressor):
         return self.scores_
 
 
-def conformal_quantile(scores: np.ndarray, coverage: float | int) -> float:
+def conformal_quantile(scores: np.ndarray, coverage: Any) -> float:
     """Return the ceil((n + 1) coverage)-th smallest of n scores.
 
     A new score that is exchangeable with these is at most this value with probability at least
@@ -248,7 +248,7 @@ def conformal_quantile(scores: np.ndarray, coverage: float | int) -> float:
     >>> conformal_quantile(np.array([0.4, 0.1, 0.2, 0.3]), 0.5)
     0.3
     """
-    _errors.check_fraction("coverage", coverage)
+    coverage = _errors.check_probability("coverage", coverage)
     n = len(scores)
     # 0.9 is not exactly nine tenths in binary; the rounding error must not raise the rank.
     rank = max(1, math.ceil((n + 1) * coverage - 1e-9))

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..families import get_family, is_family_name, order_columns
 from ..nn import Guard, MixtureNetwork, average
 from ..optimizers import get_optimizer
 from ..streams import as_stream
@@ -70,6 +71,11 @@ def go_on_settings(estimator: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Return parameters to go on with, refusing those that the fitted networks cannot have."""
     fixed = estimator._fit_settings
     n_members = own_predictor(estimator.model_).n_members
+    table = estimator.table_
+    names = [None] * estimator.n_outputs_ if table is None else table.targets
+    asked = order_columns(settings["family"], names)
+    if is_family_name(asked) and get_family(asked).kind == get_family(fixed["family"]).kind:
+        settings = {**settings, "family": fixed["family"]}  # with what targets have said of it
     known = {"n_members": n_members, "family": fixed["family"], "resolution": fixed["resolution"]}
     for name, value in known.items():
         if settings[name] != value:

@@ -22,7 +22,7 @@ from .interface import (
     read_features,
     read_numbers,
 )
-from .observations import read_intervals, read_missing, stack_columns
+from .observations import read_intervals, read_missing, read_window, stack_columns
 from .prediction import Model
 from .preprocessing import Table, check_numeric, check_units
 from .schema import Schema
@@ -73,6 +73,9 @@ class DensityRegressor(Regressor):
 
     #: Categories of a column at most; rarer ones share a code.
     _most_categories: int = MOST_CATEGORIES
+
+    #: Of these, how many are an input of networks each; None for all.
+    _common_categories: int | None = None
 
     @property
     @abc.abstractmethod
@@ -185,7 +188,7 @@ class DensityRegressor(Regressor):
         draws = self.model_.sample(x, n_samples, key)
         return np.moveaxis(self._like_targets(draws), 1, 0)
 
-    def log_prob(self, X: Any, y: Any, *, upper: Any = None) -> np.ndarray:
+    def log_prob(self, X: Any, y: Any, *, upper: Any = None, truncation: Any = None) -> np.ndarray:
         """Return the log density of each row's targets, jointly over columns.
 
         Args:
@@ -193,9 +196,14 @@ class DensityRegressor(Regressor):
             y: Targets, or lower ends of intervals; NaN for one of several that is not known.
             upper: Upper ends of intervals, as in `MDNRegressor.fit`. Of an interval it is the log
                 probability.
+            truncation: (low, high) as in `MDNRegressor.fit`: the log density is then that of
+                targets that are known to lie in their window.
         """
-        table = self._read_rows(X, y, upper)
-        return self.model_.log_prob(table.x, table.y, table.ends)
+        table = self._read_rows(X, y, upper, truncation)
+        log_prob = self.model_.log_prob(table.x, table.y, table.ends)
+        if table.window is None:
+            return log_prob
+        return log_prob - self.model_.log_mass(table.x, table.window)
 
     def pit(self, X: Any, y: Any, random_state: Any = 0) -> np.ndarray:
         """Return P(Y <= y) of each row and target column, in the shape of the targets.
@@ -278,6 +286,9 @@ class DensityRegressor(Regressor):
         """Return R^2 of the conditional mean, as scikit-learn's regressors do."""
         check_features("X", X)
         check_targets("y", y, X, type(self).__name__)
+        y = self._like_targets(self._read_known(X, y).y)
+        if sample_weight is not None:
+            sample_weight = _errors.as_numbers("sample_weight", sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def _read_features(self, X: Any) -> np.ndarray:
@@ -305,6 +316,7 @@ class DensityRegressor(Regressor):
         sample_weight: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
         n_outputs: int | None = None,
         name: str = "",
     ) -> tuple[Table, int]:
@@ -335,6 +347,9 @@ class DensityRegressor(Regressor):
         if reset:
             check_units(values)
         table = Table(x, values, None, ends)
+        if truncation is not None:
+            known = np.tile(values, 2) if ends is None else ends
+            table = table._replace(window=read_window(truncation, targets, known, name))
         if sample_weight is not None:
             weights = _read_weights(sample_weight, x)
             table = table._replace(weights=weights).take(np.flatnonzero(weights))
@@ -347,7 +362,12 @@ class DensityRegressor(Regressor):
         categorical = getattr(self, "categorical_features", "auto")
         if not has_names(X) and (isinstance(categorical, str) or not len(categorical)):
             return None
-        columns = describe(X, categorical=categorical, most=self._most_categories)
+        columns = describe(
+            X,
+            categorical=categorical,
+            most=self._most_categories,
+            common=self._common_categories,
+        )
         shape = np.asarray(y).shape
         targets = target_names(y, shape[1] if len(shape) > 1 else 1, names_of(X))
         return Schema(columns, targets, "impute" if self._takes_gaps else "error")
@@ -369,10 +389,12 @@ class DensityRegressor(Regressor):
         self.n_features_in_ = len(schema.features)
         self.feature_names_in_ = np.array(schema.names, dtype=object)
 
-    def _read_rows(self, X: Any, y: Any, upper: Any = None) -> Table:
+    def _read_rows(self, X: Any, y: Any, upper: Any = None, truncation: Any = None) -> Table:
         """Return features and targets to compare with what the fitted model predicts."""
         check_fitted(self)
-        return self._read_table(X, y, upper=upper, n_outputs=self.n_outputs_)[0]
+        return self._read_table(
+            X, y, upper=upper, truncation=truncation, n_outputs=self.n_outputs_
+        )[0]
 
     def _read_known(self, X: Any, y: Any) -> Table:
         """Return features and targets for scores that need all targets."""
@@ -434,21 +456,23 @@ def _read_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray:
 
 def _read_fractions(name: str, value: Any, expected: str, *, max_ndim: int) -> np.ndarray:
     """Return probabilities, refusing other values and shapes."""
-    try:
-        fractions = np.asarray([] if value is None else value, np.float64)
-    except (TypeError, ValueError):
-        fractions = np.empty(0)
+    fractions = _numbers_or_none(value)
     if fractions.ndim > max_ndim or fractions.size == 0:
         raise ValueError(f"{name} must be {expected}, got {value!r}; for example {name}=0.9.")
     return _errors.check_fraction(name, fractions)
 
 
+def _numbers_or_none(value: Any) -> np.ndarray:
+    """Return real numbers as an array; an empty one for anything else."""
+    try:
+        return _errors.as_numbers("", value)
+    except TypeError:
+        return np.empty(0)
+
+
 def _read_thresholds(value: Any, n_outputs: int) -> np.ndarray:
     """Return thresholds as numbers, refusing other values and shapes."""
-    try:
-        found = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        found = np.full((), np.nan)
+    found = _numbers_or_none(value)
     fits = found.ndim < 2 or found.shape[1:] == (n_outputs,)
     if not fits or found.size == 0 or np.isnan(found).any():
         raise ValueError(

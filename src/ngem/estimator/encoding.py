@@ -36,7 +36,11 @@ class Encoded(NamedTuple):
 
 
 def describe(
-    X: Any, *, categorical: Any = "auto", most: int = MOST_CATEGORIES
+    X: Any,
+    *,
+    categorical: Any = "auto",
+    most: int = MOST_CATEGORIES,
+    common: int | None = None,
 ) -> tuple[Column, ...]:
     """Return what the columns of a table hold.
 
@@ -44,6 +48,7 @@ def describe(
         X: A table with names, or an array.
         categorical: "auto", or names or numbers of further columns to treat as categories.
         most: Categories of a column at most; rarer ones share a code.
+        common: Of these, how many are an input of networks each; None for all.
     """
     columns = dict(frames.columns(X))
     named = set() if isinstance(categorical, str) else _find(list(columns), categorical)
@@ -51,7 +56,7 @@ def describe(
     for name, read in columns.items():
         values = read()
         if name in named or values.kind == "text":
-            found.append(_categories(name, values, most))
+            found.append(_categories(name, values, most, common))
         elif values.kind == "date":
             found.append(Column(name, "date", parts=_varying_parts(values.array)))
         else:
@@ -137,15 +142,21 @@ def to_texts(values: Values) -> list[str | None]:
     return [None if value != value else to_text(value) for value in listed]
 
 
-def _categories(name: str, values: Values, most: int) -> Column:
+def _categories(name: str, values: Values, most: int, common: int | None) -> Column:
     """Return a column of categories; of too many only those with enough rows are kept."""
     texts = np.array([text for text in to_texts(values) if text is not None], object)
     found, counts = np.unique(texts, return_counts=True) if len(texts) else (texts, np.zeros(0))
-    return category_column(name, found, counts, most)
+    return category_column(name, found, counts, most, common)
 
 
 def category_column(
-    name: str, found: np.ndarray, counts: np.ndarray, most: int, *, is_more: bool = False
+    name: str,
+    found: np.ndarray,
+    counts: np.ndarray,
+    most: int,
+    common: int | None = None,
+    *,
+    is_more: bool = False,
 ) -> Column:
     """Return a column of categories from the distinct ones and their counts.
 
@@ -154,17 +165,30 @@ def category_column(
         found: Distinct categories.
         counts: How many rows have each.
         most: Categories to keep at most; rarer ones share a code.
+        common: Of these, how many are an input of networks each; None for all.
         is_more: Whether there were others that were not counted.
     """
     order = np.argsort(found) if len(found) else np.zeros(0, int)
     found, counts = found[order], counts[order]
-    if len(found) > most or is_more:
-        enough = LEAST_ROWS if most <= MOST_CATEGORIES else 1
-        common = np.argsort(-counts, kind="stable")[:most]
-        kept = _sorted(found[common[counts[common] >= enough]].tolist())
-        return Column(name, "category", tuple(kept), has_other=True)
     # A column without values has codes all the same, so that a schema can hold it.
-    return Column(name, "category", tuple(_sorted(found.tolist())), has_other=not len(found))
+    has_other = len(found) > most or is_more or not len(found)
+    if len(found) > most or is_more:
+        found, counts = _most_common(found, counts, most, by_trees=most > MOST_CATEGORIES)
+    if common is None or len(found) <= common:
+        return Column(name, "category", tuple(_sorted(found.tolist())), has_other=has_other)
+    first, _ = _most_common(found, counts, common, by_trees=False)
+    others = found[~np.isin(found, first)]
+    both = *_sorted(first.tolist()), *_sorted(others.tolist())
+    return Column(name, "category", both, has_other=has_other, common=len(first))
+
+
+def _most_common(
+    found: np.ndarray, counts: np.ndarray, most: int, *, by_trees: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most common categories and their counts; networks need some rows of each."""
+    common = np.argsort(-counts, kind="stable")[:most]
+    kept = common[counts[common] >= (1 if by_trees else LEAST_ROWS)]
+    return found[kept], counts[kept]
 
 
 def _sorted(texts: list[str]) -> list[str]:

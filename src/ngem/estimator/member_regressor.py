@@ -18,6 +18,7 @@ from .interface import check_fitted
 from .members import choose_held_out, others
 from .model_file import Saved
 from .observations import round_ends
+from .pools import find_pools
 from .prediction import Model
 from .preprocessing import OneHot, Table, one_hot
 from .schema import Schema
@@ -42,6 +43,9 @@ class MemberRegressor(DensityRegressor):
 
     family_reason_: str | None = None
 
+    #: How many members hold each row out; a stack divides the rows more than once.
+    _repeats: int = 1
+
     history_: dict[str, np.ndarray]
     diagnostics_: dict[str, Any]
     fit_info_: FitInfo
@@ -50,15 +54,16 @@ class MemberRegressor(DensityRegressor):
     oof_log_prob_: np.ndarray | None
 
     @property
-    def family_(self) -> str:
-        """Distribution of the components, as `family` names it."""
+    def family_(self) -> str | tuple[str, ...]:
+        """Distribution of the components, as `family` names it; one for each column if it does."""
         return self._fit_settings["family"]
 
-    def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any) -> Any:
+    def _fit_auto(self, X: Any, y: Any, *rows: Any, upper: Any, truncation: Any = None) -> Any:
         """Become the estimator of the family that suits the targets best."""
-        has_intervals = upper is not None or self.get_params(deep=False)["resolution"] is not None
+        known = (upper, truncation, self.get_params(deep=False)["resolution"])
+        has_intervals = any(part is not None for part in known)
         candidates = choose_candidates(X, y, has_intervals=has_intervals)
-        best, reason = fit_best(self, candidates, X, y, *rows, upper=upper)
+        best, reason = fit_best(self, candidates, X, y, *rows, upper=upper, truncation=truncation)
         own = self.get_params(deep=False)
         self.__dict__.update({k: value for k, value in vars(best).items() if k not in own})
         self.family_reason_ = reason
@@ -75,10 +80,10 @@ class MemberRegressor(DensityRegressor):
         return None if self.folds_ is None else np.unique(np.concatenate(self.folds_))
 
     def held_out_models(self) -> Iterator[tuple[np.ndarray, Model]]:
-        """Yield the rows that each member held out, and this member with the guard as a model.
+        """Yield rows, and the members that have not seen them, with the guard, as one model.
 
-        What it predicts for these rows is what the estimator would have predicted had it not seen
-        them, but for the other members.
+        Each row that was held out comes once. What the model predicts for it is what the estimator
+        would have predicted had it not seen it, but for the other members.
         """
         check_fitted(self)
         if self.folds_ is None:
@@ -86,9 +91,8 @@ class MemberRegressor(DensityRegressor):
                 "the estimator must know which rows it held out, got one that was loaded from a "
                 "file; fit it again, or judge it by new rows."
             )
-        for index, rows in enumerate(self.folds_):
-            if len(rows):
-                yield rows, self.model_.member(index)
+        for rows, members in find_pools(self.folds_, self._repeats).groups():
+            yield rows, self.model_.member(*members)
 
     def held_out_region_mass(
         self, X: Any, y: Any, n_samples: int = 1000, random_state: Any = None
@@ -177,7 +181,11 @@ class MemberRegressor(DensityRegressor):
         """Choose a seed, the rows that each member holds out, and the rows that members see."""
         seed = draw_seed(settings["random_state"])
         held_out = choose_held_out(
-            settings, len(table.x), is_watched=watched is not None, seed=seed
+            settings,
+            len(table.x),
+            is_watched=watched is not None,
+            seed=seed,
+            repeats=self._repeats,
         )
         weights = np.asarray(sample_weight)
         kept = np.flatnonzero(weights) if weights.ndim else np.arange(len(table.x))
@@ -358,7 +366,7 @@ class MemberRegressor(DensityRegressor):
 
     def _one_hot(self) -> OneHot | None:
         """Return how codes of categories become inputs of networks."""
-        return None if self.table_ is None else one_hot(self.table_.sizes)
+        return None if self.table_ is None else one_hot(self.table_.sizes, self.table_.widths)
 
     @property
     @abc.abstractmethod
@@ -407,6 +415,21 @@ def judge(
         log_density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
     judged = fit_guard(family, train, judged_by, log_density, widest)
     return judged if guard else judged.without_guard(log_density, counts)
+
+
+def without_guard(settings: dict[str, Any], table: Table, eval_set: Any) -> dict[str, Any]:
+    """Return the parameters without a guard where targets were seen through a window.
+
+    The guard's densities describe the targets that were seen, and the model all of them.
+    """
+    if table.window is None:
+        return settings
+    if eval_set is not None:
+        raise ValueError(
+            "eval_set must be None with truncation, got rows whose windows are not known; leave it "
+            "out, and rows are held out with their windows."
+        )
+    return {**settings, "guard": False}
 
 
 def _counted(rows: Table) -> Rows:

@@ -73,16 +73,19 @@ class Member(NamedTuple):
 
 
 def choose_held_out(
-    settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int
+    settings: Mapping[str, Any], n_rows: int, *, is_watched: bool, seed: int, repeats: int = 1
 ) -> list[Int[np.ndarray, " held_out"]]:
-    """Return the rows that each member holds out, ascending; none if the user gives others."""
+    """Return the rows that each member holds out, ascending; none if the user gives others.
+
+    With `repeats` there are so many times more members, and so many of them hold each row out.
+    """
     n_members = min(int(settings["n_members"]), n_rows)
     if is_watched or not settings["early_stopping"]:
-        return [np.empty(0, int)] * n_members
+        return [np.empty(0, int)] * (n_members * repeats)
     rng = np.random.default_rng(seed)
     if n_members == 1:
         return [split_rows(n_rows, float(settings["validation_fraction"]), rng)[1]]
-    return list(make_folds(n_rows, n_members, rng))
+    return list(make_folds(n_rows, n_members, rng, repeats))
 
 
 def train_members(job: Job) -> list[Member]:
@@ -134,8 +137,8 @@ def work_name(kind: str, settings: Mapping[str, Any], seed: int, arrays: Any) ->
 def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:
     """Return rows as the networks read them, in single precision."""
     weights = None if table.weights is None else np.asarray(table.weights, np.float32)
-    ends = None if table.ends is None else targets.forward_ends(table.ends)
-    return Table(inputs.forward(table.x), targets.forward(table.y), weights, ends)
+    intervals = (None if part is None else targets.forward_ends(part) for part in table[3:])
+    return Table(inputs.forward(table.x), targets.forward(table.y), weights, *intervals)
 
 
 def member_seed(seed: int, index: int) -> int:

@@ -137,7 +137,7 @@ def unpack(arrays: Mapping[str, np.ndarray], header: Any) -> Saved:
     table = read_table(header, one_hot=True)
     inputs = read_inputs(arrays, header["n_features"])
     if table is not None:
-        inputs = inputs._replace(one_hot=one_hot(table.sizes))
+        inputs = inputs._replace(one_hot=one_hot(table.sizes, table.widths))
     units = TargetUnits(
         parameters.family(settings), read_scaling(arrays, "targets", header["n_outputs"])
     )
@@ -223,7 +223,7 @@ def _read_settings(header: Any) -> dict[str, Any]:
     if saved["covariance"] == parameters.OLD_LOGISTIC:
         saved |= {"family": "logistic", "covariance": "diag"}
     names = saved["family"], saved["covariance"]
-    need(is_known(*names), "a known family", names)
+    need(is_known(*names, header["n_outputs"]), "a known family", names)
     tuples = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
     return {**saved, **tuples, **parameters.TRANSIENT}
 

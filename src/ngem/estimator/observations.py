@@ -3,12 +3,17 @@
 A target that was rounded, censored or not observed lies in an interval. Its likelihood is the
 probability of that interval. All of these are one case, and the rest of the package sees only the
 ends of intervals: lower ends of all target columns, then upper ends. Equal ends are a known target.
+
+Truncation is another case: rows whose targets lie outside a window are not there at all. Windows
+have ends of the same form.
 """
 
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from .. import _errors
 
 #: Intervals shorter than this many standard deviations of the targets count as known targets: they
 #: would vanish in single precision.
@@ -73,6 +78,43 @@ def read_missing(
     return np.where(missing, np.nanmean(y, axis=0), y), np.concatenate(ends, axis=1)
 
 
+def read_window(truncation: Any, y: np.ndarray, known: Ends, name: str = "") -> Ends:
+    """Return the ends of the windows in which targets had to lie to be seen.
+
+    Args:
+        truncation: (low, high), each a number, an array in the shape of the targets, or None.
+        y: Targets, as the user gives them.
+        known: Ends of the intervals that hold the targets.
+        name: Put before the names of arguments in messages.
+    """
+    if not isinstance(truncation, tuple | list) or len(truncation) != 2:
+        raise ValueError(
+            f"{name}truncation must be (low, high), got {truncation!r}; for example (0.0, None)."
+        )
+    infinite = (-np.inf, np.inf)
+    given = [end if part is None else part for part, end in zip(truncation, infinite, strict=True)]
+    try:
+        low, high = (np.broadcast_to(np.asarray(part, np.float64), y.shape) for part in given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{name}truncation must hold numbers, or arrays in the shape of y, {y.shape}, got "
+            f"shapes {[np.shape(part) for part in given]}; give one window for each target."
+        ) from error
+    columns = [part[:, None] if y.ndim == 1 else part for part in (low, high)]
+    lower, upper = np.split(known, 2, axis=1)
+    outside = ~((columns[0] <= lower) & (upper <= columns[1]) & (columns[0] < columns[1]))
+    # What is not known at all may lie anywhere in the window.
+    outside &= np.isfinite(lower) | np.isfinite(upper) | ~(columns[0] < columns[1])
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        ends = ", ".join(f"{part[row, column]:g}" for part in columns)
+        raise ValueError(
+            f"{name}y must lie in its window of truncation, got {lower[row, column]:g} in row "
+            f"{row}, whose window is ({ends}); a target outside would not have been seen."
+        )
+    return np.concatenate(columns, axis=1)
+
+
 def _check_ends(name: str, ends: np.ndarray, outside: float) -> None:
     bad = np.flatnonzero((np.isnan(ends) | (ends == outside)).any(axis=1))
     if len(bad):
@@ -97,7 +139,7 @@ def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 def stack_columns(values: Any, like: np.ndarray) -> np.ndarray:
     """Return ends in the shape of the targets, as columns."""
-    ends = np.asarray(values, np.float64)
+    ends = _errors.as_numbers("upper", values)
     if ends.shape != like.shape:
         raise ValueError(
             f"upper must have the shape of y, {like.shape}, got {ends.shape}; give one upper end "

@@ -85,7 +85,7 @@ _MOST_LAYERS = 256
 
 
 def _is_sizes(value: Any) -> bool:
-    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     listed |= isinstance(value, np.ndarray) and value.ndim == 1
     return listed and len(value) <= _MOST_LAYERS and all(is_integer(size, 1) for size in value)
 

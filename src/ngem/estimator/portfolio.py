@@ -39,11 +39,19 @@ QUALITIES: dict[str, tuple[str, ...]] = {
 }
 
 
-def make_kind(name: str, **shared: Any) -> Any:
-    """Return a new estimator of a kind; settings that it does not have are left out."""
+def make_kind(name: str, *, repeats: int = 1, **shared: Any) -> Any:
+    """Return a new estimator of a kind; settings that it does not have are left out.
+
+    Args:
+        name: Name of the kind.
+        repeats: How many members hold each row out.
+        shared: Settings.
+    """
     kind = KINDS[name]
     known = kind.estimator.param_names()
     # Components of trees have independent targets, and a stack has components of one family.
     shared = {"covariance": "diag", **shared}
     settings = {key: value for key, value in shared.items() if key in known}
-    return kind.estimator(**{**settings, **kind.settings})
+    estimator: Any = kind.estimator(**{**settings, **kind.settings})
+    estimator._repeats = repeats
+    return estimator

@@ -19,12 +19,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from .._machine import claim_process
 from .._programs import Prepared, kept
 from .._types import Params
-from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
-from ..mixture.rows import map_rows
 from ..nn import AbstractPredictor
 from ..objectives import NLL
+from .marginals import marginals, with_columns
 from .preprocessing import Scaling
 
 #: Rows in a block: the first size that holds all rows, so that a few do not wait for thousands.
@@ -173,6 +172,11 @@ class Model(Generic[Network, Inputs]):
             known = self.targets.forward_ends(ends, self.network.family.far)
         return self._stream(_log_likelihood, x, known) - self.log_units(y, ends)
 
+    def log_mass(self, x: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the log probability of an interval of each target column, jointly, (rows,)."""
+        known = self.targets.forward_ends(ends, self.network.family.far)
+        return self._stream(_log_likelihood, x, known)
+
     def log_units(self, y: np.ndarray, ends: np.ndarray | None) -> Float[np.ndarray, " batch"]:
         """Return by how much log likelihoods in the user's units are lower, (rows,).
 
@@ -188,7 +192,7 @@ class Model(Generic[Network, Inputs]):
 
     def is_atom(self, y: np.ndarray) -> Bool[np.ndarray, "batch dim"]:
         """Return where a target is a value with a probability of its own."""
-        return np.isin(y, self.network.family.atoms)
+        return self.network.family.is_atom(y)
 
     def cdf(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the distribution function of each target column at its value, (rows, dim)."""
@@ -261,8 +265,11 @@ class Model(Generic[Network, Inputs]):
         logits, components = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, dtype), (logits, components)
         )
-        # Families with bounds have the same ones for all columns.
-        return Mixture(logits, components, family.rescaled(float(location[0]), float(scale[0])))
+        return Mixture(logits, components, family.rescaled(location, scale))
+
+    def own_parameters(self, x: np.ndarray) -> tuple[np.ndarray, Params]:
+        """Return logits and components of all rows, in the predictor's own units."""
+        return self._stream(_parameters, x)[:2]
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """Return the weights of all components, (rows, components)."""
@@ -317,9 +324,9 @@ class Model(Generic[Network, Inputs]):
         inputs = self.inputs.forward(x)
         return replace(self, inputs=_AsTheyAre(inputs.shape[1])), inputs
 
-    def member(self, index: int) -> "Model":
-        """Return the model of one member."""
-        return replace(self, network=self.network.member(index))
+    def member(self, *indices: int) -> "Model":
+        """Return the model of one member, or of some of them together."""
+        return replace(self, network=self.network.subset(indices))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is cached, of which a pickle would hold the network a second time.
@@ -474,18 +481,20 @@ def _quantiles(
 ) -> np.ndarray:
     # The network runs once; then so many levels at a time, so that one program serves any number of
     # them. Where rows are few a call costs more than a few levels that nobody asked for.
-    mixture = _marginal_mixtures(network, x)
+    mixtures = _marginal_mixtures(network, x)
     at_once = _LEVELS if len(x) <= _SIZES[1] else 1
     missing = -len(levels) % at_once
     filled = np.concatenate([levels, np.repeat(levels[-1:], missing)])
-    parts = filled.astype(mixture.logits.dtype).reshape(-1, at_once)
-    found = [np.asarray(mixture.quantile(part)) for part in parts]
+    parts = filled.astype(mixtures[0].logits.dtype).reshape(-1, at_once)
+    found = [np.concatenate([own.quantile(part) for own in mixtures], axis=1) for part in parts]
     return np.moveaxis(np.concatenate(found, axis=-1)[..., : len(levels)], -1, 1)
 
 
 @kept()
-def _marginal_mixtures(network: AbstractPredictor, x: Float[Array, "batch inputs"]) -> Mixture:
-    return _marginals(jax.vmap(network)(x))
+def _marginal_mixtures(
+    network: AbstractPredictor, x: Float[Array, "batch inputs"]
+) -> list[Mixture]:
+    return marginals(jax.vmap(network)(x))
 
 
 # Regions are no part of the network's program: mixtures of numbers have quicker ones.
@@ -495,16 +504,23 @@ def _highest_density(
     network: AbstractPredictor | Prepared,
     x: Float[np.ndarray, "batch inputs"],
     coverage: Float[Array, ""],
-) -> Float[Array, "batch dim pieces 2"]:
-    return _marginal_mixtures(network, x).interval(coverage, "hdr")
+) -> Float[np.ndarray, "batch dim pieces 2"]:
+    mixtures = _marginal_mixtures(network, x)
+    found = [np.asarray(mixture.interval(coverage, "hdr")) for mixture in mixtures]
+    most = max(part.shape[2] for part in found)
+    full = [np.full((*part.shape[:2], most, 2), np.nan, part.dtype) for part in found]
+    for whole, part in zip(full, found, strict=True):
+        whole[:, :, : part.shape[2]] = part
+    return np.concatenate(full, axis=1)
 
 
 def _region_mass(
     network: AbstractPredictor | Prepared,
     x: Float[np.ndarray, "batch inputs"],
     y: Float[np.ndarray, "batch dim"],
-) -> Float[Array, "batch dim"]:
-    return _marginal_mixtures(network, x).region_mass(y[..., None])
+) -> Float[np.ndarray, "batch dim"]:
+    each = with_columns(_marginal_mixtures(network, x), y)
+    return np.concatenate([mixture.region_mass(own[..., None]) for mixture, own in each], axis=1)
 
 
 @kept()
@@ -515,7 +531,10 @@ def _of_marginals(
     name: str,
 ) -> Float[Array, "batch dim"]:
     """Return what a method of one-dimensional mixtures gives for each target."""
-    return getattr(_marginals(jax.vmap(network)(x)), name)(y[..., None])
+    each = with_columns(marginals(jax.vmap(network)(x)), y)
+    return jnp.concatenate(
+        [getattr(mixture, name)(own[..., None]) for mixture, own in each], axis=1
+    )
 
 
 @kept()
@@ -544,20 +563,3 @@ def _sample(
     # One key for each block, from the number of its first row: a key for each row compiles slowly.
     draws = jax.vmap(network)(x).sample(jax.random.fold_in(key, number[0]), (n_samples,))
     return jnp.moveaxis(draws, 0, 1)
-
-
-def _marginals(mixture: Mixture) -> Mixture:
-    """Return the one-dimensional mixtures of all target columns, (rows, dim)."""
-    columns = [mixture.marginal(column) for column in range(mixture.dim)]
-    joined = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns)
-    components = map_rows(partial(_widened, joined.family), joined.logits.shape)(joined.components)
-    return Mixture(joined.logits, components, joined.family)
-
-
-def _widened(family: AbstractFamily, params: Params) -> Params:
-    """Return a component that is wider than the spacing of floats at its mean.
-
-    Far outside the data means are huge, and no search would find a region between two floats.
-    """
-    mean = family.mean(params)
-    return family.widen(params, (4 * jnp.finfo(mean.dtype).eps).astype(mean.dtype) * jnp.abs(mean))

@@ -31,25 +31,36 @@ class Table(NamedTuple):
         weights: How much each row counts; None if all count alike.
         ends: Ends of the intervals that hold the targets, see `observations`; None if all targets
             are known.
+        window: Ends of the intervals in which targets had to lie to be among these rows; None if
+            all rows there are could be.
     """
 
     x: Float[np.ndarray, "batch column"]
     y: Float[np.ndarray, "batch dim"]
     weights: Float[np.ndarray, " batch"] | None = None
     ends: Float[np.ndarray, "batch twice"] | None = None
+    window: Float[np.ndarray, "batch twice"] | None = None
 
     @property
     def given(self) -> Float[np.ndarray, "batch given"]:
-        """What is known of the targets: themselves, or the ends of intervals."""
-        return self.y if self.ends is None else self.ends
+        """What is known of the targets: themselves or the ends of intervals, then the windows."""
+        if self.window is None:
+            return self.y if self.ends is None else self.ends
+        ends = np.tile(self.y, 2) if self.ends is None else self.ends
+        return np.concatenate([ends, self.window], axis=1)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the likelihood needs probabilities of intervals."""
+        return self.ends is not None or self.window is not None
 
     def take(self, rows: np.ndarray) -> "Table":
         """Return some of the rows; weights become None if all of theirs are equal."""
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None and np.all(weights == weights[:1]):
             weights = None
-        ends = None if self.ends is None else self.ends[rows]
-        return Table(self.x[rows], self.y[rows], weights, ends)
+        ends, window = (None if part is None else part[rows] for part in self[3:])
+        return Table(self.x[rows], self.y[rows], weights, ends, window)
 
 
 def rounding_step(y: Float[np.ndarray, " batch"]) -> float | None:
@@ -89,7 +100,7 @@ class Scaling(NamedTuple):
 
     def forward_ends(self, ends: Float[np.ndarray, "batch twice"], far: float) -> np.ndarray:
         """Return ends of intervals in single precision; infinite ones lie as far out as stated."""
-        both = ends.reshape(len(ends), 2, -1)
+        both = ends.reshape(len(ends), -1, len(self.location))
         outer = np.copysign(far, both)
         return np.where(np.isinf(both), outer, self.forward(both)).reshape(ends.shape).astype("f4")
 
@@ -108,20 +119,27 @@ class OneHot(NamedTuple):
 
     Attributes:
         source: The column that each input comes from.
-        code: The code for which it is 1; NaN where it is the number itself.
+        code: The code from which on it is 1; NaN where it is the number itself.
+        last: The code up to which it is 1, infinite for an input of all further codes.
     """
 
     source: Int[np.ndarray, " input"]
     code: Float[np.ndarray, " input"]
+    last: Float[np.ndarray, " input"]
 
     def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch input"]:
         """Return the inputs of each row; a missing category is 0 in all of its inputs."""
         picked = x[:, self.source]
-        return np.where(np.isnan(self.code), picked, picked == self.code)
+        return np.where(np.isnan(self.code), picked, (picked >= self.code) & (picked <= self.last))
 
 
-def one_hot(sizes: Sequence[int]) -> OneHot | None:
+def one_hot(sizes: Sequence[int], inputs: Sequence[int] | None = None) -> OneHot | None:
     """Return the inputs of columns with so many codes each, 0 for numbers; None for numbers only.
+
+    Args:
+        sizes: How many codes each column has.
+        inputs: How many inputs each column has; where these are fewer, the last is that of all
+            further codes. None for as many as codes.
 
     >>> one_hot([0, 2]).forward(np.array([[7.0, 0.0], [8.0, 1.0], [9.0, np.nan]]))
     array([[7., 1., 0.],
@@ -130,9 +148,14 @@ def one_hot(sizes: Sequence[int]) -> OneHot | None:
     """
     if not any(sizes):
         return None
-    widths = np.maximum(sizes, 1)
-    codes = [np.arange(size, dtype=np.float64) if size else np.array([np.nan]) for size in sizes]
-    return OneHot(np.repeat(np.arange(len(widths)), widths), np.concatenate(codes))
+    inputs = sizes if inputs is None else inputs
+    codes = [np.arange(size, dtype=np.float64) if size else np.array([np.nan]) for size in inputs]
+    lasts = [
+        np.append(own[:-1], np.inf) if count < size else own
+        for own, count, size in zip(codes, inputs, sizes, strict=True)
+    ]
+    source = np.repeat(np.arange(len(sizes)), np.maximum(inputs, 1))
+    return OneHot(source, np.concatenate(codes), np.concatenate(lasts))
 
 
 class Inputs(NamedTuple):

@@ -11,8 +11,9 @@ from ..nn import average
 from ..streams import as_stream
 from ..training.callbacks import ProgressBar, close
 from . import model_file, parameters
+from .automatic import known_names
 from .continued import go_on, go_on_settings, known_units, networks_of, report_drift
-from .member_regressor import MemberRegressor, count_rows, histories, judge
+from .member_regressor import MemberRegressor, count_rows, histories, judge, without_guard
 from .members import Job, Member, standardized, train_members
 from .preprocessing import Inputs, Table, fit_inputs
 from .rules import AUTO
@@ -40,7 +41,8 @@ class MDNRegressor(MemberRegressor):
             "weibull" of positive targets; "logitnormal(0, 100)" or "beta(0, 100)" of targets
             between two bounds; "poisson" or "negative-binomial" of counts; "von-mises(360)"
             of directions; "zero-inflated gamma" or "gamma + 0" with a value that has a probability
-            of its own. "auto" lets held-out rows choose from what suits the targets.
+            of its own. "auto" lets held-out rows choose from what suits the targets. Or one for
+            each target column, as a dictionary by name or a list in their order.
         covariance (str or None): "diag"; for Gaussian components also "full", for targets that are
             correlated within a component; "tied", one full covariance for all components of a row;
             "low-rank(4)", four factors that targets share beside a scale of their own, for many
@@ -233,6 +235,7 @@ class MDNRegressor(MemberRegressor):
         eval_set: Any = None,
         *,
         upper: Any = None,
+        truncation: Any = None,
     ) -> "MDNRegressor":
         """Train the network.
 
@@ -249,6 +252,10 @@ class MDNRegressor(MemberRegressor):
             eval_set: (X, y) for early stopping instead of held-out rows, or (X, y, upper). The
                 parameters that are best on these rows are kept; with early_stopping=False training
                 still runs to the end.
+            truncation: For targets that are only among the rows because they lie in a window:
+                (low, high), each a number, an array in the shape of y, or None for no end. The
+                model then describes all targets, seen or not, see docs/families.md. There is no
+                guard.
             upper: For censored targets: each target lies between y and upper. Both are equal for a
                 target that is known, upper is infinite for one that is only known to exceed y, and
                 y is -infinity for one that is only known to be below upper.
@@ -257,7 +264,7 @@ class MDNRegressor(MemberRegressor):
             ngem.training.FitError: If training diverged; the estimator is then not fitted.
         """
         if isinstance(self.family, str) and self.family == AUTO:
-            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper)
+            return self._fit_auto(X, y, sample_weight, eval_set, upper=upper, truncation=truncation)
         settings = self.get_params(deep=False)
         parameters.check(settings)
         units, start = None, None
@@ -270,15 +277,22 @@ class MDNRegressor(MemberRegressor):
             self.__dict__.pop(name, None)
         stream = as_stream(X, y)
         if stream is not None:
-            refuse_beside_stream(sample_weight=sample_weight, eval_set=eval_set, upper=upper)
+            refuse_beside_stream(
+                sample_weight=sample_weight, eval_set=eval_set, upper=upper, truncation=truncation
+            )
             rows = read_stream(self, stream, settings, units)
             return self._fit_rows(rows._replace(start=start))
         known = None if units is None else self.n_outputs_
-        table, target_ndim = self._read_table(X, y, sample_weight, upper=upper, n_outputs=known)
-        settings["family"] = settle_name(settings["family"], table.y)
+        table, target_ndim = self._read_table(
+            X, y, sample_weight, upper=upper, truncation=truncation, n_outputs=known
+        )
+        settings = without_guard(settings, table, eval_set)
+        settings["family"] = settle_name(
+            settings["family"], table.y, known_names(X, y, table.y.shape[1])
+        )
         table = read_inside(parameters.named_family(settings), self._round(table))
         settings = parameters.resolve(
-            settings, *table.y.shape[::-1], has_intervals=table.ends is not None
+            settings, *table.y.shape[::-1], has_intervals=table.has_intervals
         )
         watched = None if eval_set is None else self._read_eval_set(eval_set, table.y.shape[1])
         seed, held_out, seen = self._hold_out(settings, sample_weight, table, watched)
@@ -325,7 +339,7 @@ class MDNRegressor(MemberRegressor):
             held_out,
             other,
             [member.log_density for member in members],
-            guard=self.guard,
+            guard=settings["guard"],
             widest=targets.widest,
         )
         guard = judged.guard if given.widen is None else given.widen(judged.guard)

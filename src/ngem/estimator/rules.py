@@ -74,7 +74,7 @@ SHARED: dict[str, Rule] = {
     "n_members": integer(5),
     "family": Rule(
         lambda v: is_family_name(v) or (isinstance(v, str) and v == AUTO),
-        f"one of {_FAMILIES}, with its options, or {AUTO!r}",
+        f"one of {_FAMILIES}, with its options, one for each target column, or {AUTO!r}",
         FAMILY_NAMES[0],
     ),
     "early_stopping": flag(),

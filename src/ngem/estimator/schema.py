@@ -35,6 +35,8 @@ class Column(NamedTuple):
         has_other: Whether all categories that are left out share one more code.
         parts: The numbers that a date becomes, among `PARTS`.
         format: How a text file writes its dates; empty for other columns and files.
+        common: How many of the categories, the first ones, are an input of networks each; all
+            others share one. None if all are.
     """
 
     name: str
@@ -43,11 +45,19 @@ class Column(NamedTuple):
     has_other: bool = False
     parts: tuple[str, ...] = ()
     format: str = ""
+    common: int | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the codes of a column of categories, from 0 on."""
         return (*self.categories, *([OTHER] if self.has_other else []))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the codes for which networks have an input; the last may stand for more."""
+        if self.common is None:
+            return self.labels
+        return (*self.categories[: self.common], OTHER)
 
     @property
     def numbers(self) -> list[str]:
@@ -101,6 +111,15 @@ class Schema(NamedTuple):
         ]
 
     @property
+    def widths(self) -> list[int]:
+        """How many inputs of networks the codes of each number become; 0 for those without."""
+        return [
+            len(column.inputs) if column.kind == "category" else 0
+            for column in self.features
+            for _ in column.numbers
+        ]
+
+    @property
     def inputs(self) -> list[str]:
         """Names of what a network reads: one input for each number and for each code."""
         return [name for column in self.features for name in self.inputs_of(column)]
@@ -109,7 +128,7 @@ class Schema(NamedTuple):
         """Return the names of what a network reads of a column."""
         if column.kind != "category":
             return column.numbers
-        return [f"{column.name}={label}" for label in column.labels]
+        return [f"{column.name}={label}" for label in column.inputs]
 
     @property
     def places(self) -> dict[str, list[int]]:
@@ -167,7 +186,8 @@ class Schema(NamedTuple):
 
 def _read_column(entry: Any) -> Column:
     if isinstance(entry, dict):
-        entry = {"has_other": False, "parts": [], "format": "", **entry}  # new in version 0.2
+        # New in version 0.2.
+        entry = {"has_other": False, "parts": [], "format": "", "common": None, **entry}
     fields = set(Column._fields)
     _need(_has_keys(entry, fields), f"columns with the entries {sorted(fields)}", entry)
     _need(isinstance(entry["name"], str), "names of columns", entry["name"])
@@ -177,11 +197,13 @@ def _read_column(entry: Any) -> Column:
     _need(isinstance(entry["format"], str), "the format of a date", entry["format"])
     named = _is_names(categories) or (categories == [] and entry["has_other"])
     _need(named if kind == "category" else categories == [], f"categories of a {kind}", categories)
+    common = entry["common"]
+    fits = type(common) is int and 0 <= common < len(categories)
+    _need(common is None or fits, "how many categories are common", common)
     dated = _is_names(parts) and set(parts) <= set(PARTS)
     _need(dated if kind == "date" else parts == [], f"parts of a {kind}", parts)
-    return Column(
-        entry["name"], kind, tuple(categories), entry["has_other"], tuple(parts), entry["format"]
-    )
+    rest = (entry["has_other"], tuple(parts), entry["format"], common)
+    return Column(entry["name"], kind, tuple(categories), *rest)
 
 
 def _has_keys(value: Any, keys: set[str]) -> bool:

@@ -72,8 +72,8 @@ def _shape(name: str, values: Any, expected: str) -> tuple[int, ...]:
             f"Complex data not supported: {name} must hold real numbers, got {values.dtype}; try "
             f"{name}.real and {name}.imag as columns."
         )
-    if hasattr(values, "shape"):
-        return tuple(values.shape)
+    if isinstance(getattr(values, "shape", None), tuple):
+        return values.shape
     try:
         return np.asarray(values).shape
     except ValueError:  # lists of different lengths

@@ -3,30 +3,35 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from ..distributed import active_work
-from ..ensemble import Part, StackPredictor, stack
+from ..ensemble import MOST_REPEATS
 from . import model_file, stack_file, tree_file
 from .boosting_regressor import MixtureBoostingRegressor
-from .encoding import Encoded, encode
+from .encoding import MOST_CATEGORIES, MOST_CATEGORIES_OF_TREES, Encoded, encode
 from .file_parts import need
 from .foreign import FoldedRegressor, is_density_estimator
 from .interface import check_fitted, cloned
 from .member_regressor import MemberRegressor
 from .portfolio import KINDS, QUALITIES, make_kind
-from .prediction import Model, Readable
-from .preprocessing import Scaling
 from .regressor import MDNRegressor
-from .rules import POSITIVE, Rule, check_rules, choice, integer, number, optional, plain_value
+from .rules import (
+    POSITIVE,
+    Rule,
+    check_rules,
+    choice,
+    integer,
+    is_integer,
+    number,
+    optional,
+    plain_value,
+)
 from .seeds import draw_seed
+from .stacking import Combined, choose_repeats, combine, stack_models
 
 #: The kind of model file of each estimator that a stack may hold.
 FILE_KINDS: dict[type, str] = {
@@ -44,6 +49,11 @@ RULES: dict[str, Rule] = {
     "quality": choice(QUALITIES),
     "budget": optional(number(1e-3, 1e9, "a positive number of seconds", 60.0)),
     "n_members": integer(5, low=2),
+    "n_repeats": Rule(
+        lambda v: str(v) == "auto" or (is_integer(v, 1) and int(v) <= MOST_REPEATS),
+        f"'auto' or an integer from 1 to {MOST_REPEATS}",
+        2,
+    ),
     "resolution": optional(number(*POSITIVE, 1.0)),
     "random_state": Rule(lambda v: True, "anything that scikit-learn takes", None),
     "verbose": integer(0, low=0),
@@ -88,22 +98,6 @@ class KindReport(NamedTuple):
         return {**self._asdict(), "oof_nll": self.oof_nll if self.ran else None}
 
 
-@dataclass(frozen=True)
-class StackInputs:
-    """Inputs of all parts of a stack, one after the other."""
-
-    parts: tuple[Readable, ...]
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, the same for all parts."""
-        return self.parts[0].n_features
-
-    def forward(self, x: np.ndarray) -> Float[np.ndarray, "batch inputs"]:
-        """Return the inputs of each row, in single precision."""
-        return np.concatenate([part.forward(x) for part in self.parts], axis=1)
-
-
 class DensityStack(MemberRegressor):
     """Predicts a distribution: networks and boosted trees together, weighted by held-out rows.
 
@@ -125,7 +119,11 @@ class DensityStack(MemberRegressor):
             "best" has all kinds.
         budget (float or None): Seconds after which no further kind begins; None for no limit. The
             first kind always runs.
-        n_members (int): Folds, and members of each kind.
+        n_members (int): Folds: each member holds one part in so many of the rows out.
+        n_repeats (int or "auto"): How many members of each kind hold each row out, so each kind has
+            `n_members * n_repeats` members. Only rows that several members have not seen tell how
+            wide the average of many should be. "auto" is 3 for up to 1,000 rows, 2 for up to
+            20,000, and 1 for more rows, for very few, and for quality "fast".
         resolution (float or None): The step to which targets were rounded, such as 1 for whole
             numbers; see `MDNRegressor`. None takes targets as exact.
         random_state (int, RandomState or None): Seed of folds and of all kinds.
@@ -134,8 +132,12 @@ class DensityStack(MemberRegressor):
     Attributes:
         kinds_: What ran, its held-out likelihood, its weight, and what was dropped and why.
         estimators_: The fitted estimators by name, those in use only.
+        width_: Factor of the scales of all components, chosen by held-out rows; 1 at most.
         oof_log_prob_: Log density of each row under the stack of members that have not seen it.
     """
+
+    _most_categories = MOST_CATEGORIES_OF_TREES
+    _common_categories = MOST_CATEGORIES
 
     estimators_: dict[str, Any]
     kinds_: list[KindReport]
@@ -148,6 +150,7 @@ class DensityStack(MemberRegressor):
         quality: Any = "good",
         budget: Any = None,
         n_members: Any = 5,
+        n_repeats: Any = "auto",
         resolution: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
@@ -156,6 +159,7 @@ class DensityStack(MemberRegressor):
         self.quality = quality
         self.budget = budget
         self.n_members = n_members
+        self.n_repeats = n_repeats
         self.resolution = resolution
         self.random_state = random_state
         self.verbose = verbose
@@ -180,12 +184,14 @@ class DensityStack(MemberRegressor):
         table, target_ndim = self._read_table(X, y, sample_weight, upper=upper)
         if self.table_ is not None and not isinstance(X, Encoded):
             X = Encoded(encode(X, self.table_.features), self.table_)
+        self._repeats = self._choose_repeats(len(table.y))
         fitted, skipped = self._fit_kinds(X, y, sample_weight, upper)
-        judged = _judge([one.model.oof_log_prob_ for one in fitted.values()], sample_weight)
+        models = [one.model for one in fitted.values()]
+        combined = combine(models, self._round(table), sample_weight, self._repeats)
         self.kinds_ = [
             KindReport(name, one.seconds, float(nll), float(weight), _OUTCOMES[bool(weight)])
             for (name, one), nll, weight in zip(
-                fitted.items(), judged.nll, judged.weights, strict=True
+                fitted.items(), combined.nll, combined.weights, strict=True
             )
         ]
         self.kinds_ += [
@@ -194,18 +200,23 @@ class DensityStack(MemberRegressor):
         self.estimators_ = {
             kind.name: fitted[kind.name].model for kind in self.kinds_ if kind.weight
         }
-        models = list(self.estimators_.values())
-        self.folds_, self.oof_log_prob_ = models[0].folds_, judged.log_density
+        self.folds_, self.oof_log_prob_ = models[0].folds_, combined.log_density
         return self._keep(
-            stack_models(
-                [one.model_ for one in models], judged.weights[judged.weights > 0], table.x[:1]
-            ),
+            combined.model,
             settings=settings,
             target_ndim=target_ndim,
             best=np.zeros(0, int),
-            diagnostics=self._gains(judged.all_nll),
+            diagnostics=self._gains(combined),
             history={},
         )
+
+    def _choose_repeats(self, n_rows: int) -> int:
+        """Return how many members of each kind hold each row out."""
+        if self.n_repeats != "auto":
+            return int(self.n_repeats)
+        if self.kinds is None and self.quality == "fast":
+            return 1
+        return choose_repeats(n_rows)
 
     def _fit_kinds(
         self, X: Any, y: Any, sample_weight: Any, upper: Any
@@ -225,6 +236,7 @@ class DensityStack(MemberRegressor):
                 skipped[name] = _NO_LIBRARY
                 continue
             shared = {"n_members": self.n_members, "resolution": self.resolution}
+            model._repeats = self._repeats
             model.set_params(random_state=seed, **shared).fit(X, y, sample_weight, upper=upper)
             fitted[name] = _Fitted(model, round(time.perf_counter() - before, 2))
         return {name: fitted[name] for name in unfitted if name in fitted}, skipped
@@ -236,8 +248,9 @@ class DensityStack(MemberRegressor):
             return kind[0], cloned(kind[1]) if is_ours else FoldedRegressor(cloned(kind[1]))
         return kind, make_kind(kind, verbose=self.verbose, missing="impute")
 
-    def _gains(self, nll: float) -> dict[str, Any]:
+    def _gains(self, combined: Combined) -> dict[str, Any]:
         """Return how much better than simple models and than the best kind held-out rows are."""
+        nll = combined.all_nll
         ran = [kind for kind in self.kinds_ if kind.ran]
         best = min(ran, key=lambda kind: kind.oof_nll)
         used = next(kind for kind in ran if kind.weight)
@@ -253,6 +266,8 @@ class DensityStack(MemberRegressor):
             "oof_nll": nll,
             "best_kind": best.name,
             "gain_over_best_kind": best.oof_nll - nll,
+            "width": combined.width.factor,
+            "gain_of_width": combined.width.gain,
         }
 
     def save(self, path: str | os.PathLike) -> None:
@@ -319,6 +334,7 @@ class DensityStack(MemberRegressor):
                 [one.model_ for one in estimators.values()],
                 np.array([part.weight for part in saved.parts]),
                 np.zeros((1, saved.n_features)),
+                saved.diagnostics["width"],
             ),
             settings=self.get_params(deep=False),
             target_ndim=saved.target_ndim,
@@ -329,6 +345,11 @@ class DensityStack(MemberRegressor):
         self.fit_info_, self.held_out_pit_ = saved.fit_info, saved.held_out_pit
         self.folds_ = self.oof_log_prob_ = None
         return self
+
+    @property
+    def width_(self) -> float:
+        """Factor of the scales of all components, chosen by held-out rows; 1 at most."""
+        return self.diagnostics_["width"]
 
     @property
     def n_components_(self) -> int:
@@ -364,74 +385,6 @@ class _Fitted(NamedTuple):
 
     model: Any
     seconds: float
-
-
-class _Judged(NamedTuple):
-    """What held-out rows say of the kinds.
-
-    Attributes:
-        weights: The weight of each kind.
-        nll: The mean negative log density of each kind.
-        all_nll: That of all kinds together.
-        log_density: Log density of each row under all together, NaN for rows never held out.
-    """
-
-    weights: Float[np.ndarray, " kind"]
-    nll: Float[np.ndarray, " kind"]
-    all_nll: float
-    log_density: Float[np.ndarray, " batch"]
-
-
-def _judge(densities: Sequence[np.ndarray], sample_weight: Any) -> _Judged:
-    """Return what held-out rows say of kinds that give them these log densities."""
-    table = np.column_stack(densities)
-    rows = np.flatnonzero(np.isfinite(table).all(axis=1))
-    if not len(rows):
-        raise ValueError(
-            "the kinds of a stack must hold rows out, got kinds that do not; fit them with "
-            "early_stopping=True."
-        )
-    counts = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
-    stacked = stack(table[rows], counts[rows])
-    log_density = np.full(len(table), np.nan)
-    log_density[rows] = stacked.log_density
-    mean = partial(np.average, axis=0, weights=counts[rows])
-    return _Judged(
-        stacked.weights, -mean(table[rows]), -float(mean(stacked.log_density)), log_density
-    )
-
-
-def stack_models(
-    models: Sequence[Model], weights: Float[np.ndarray, " part"], row: np.ndarray
-) -> Model:
-    """Return several models as one, in the units of the first.
-
-    Args:
-        models: Models of one family.
-        weights: The weight of each.
-        row: One row of features, from which the number of inputs of each is read.
-    """
-    units = models[0].targets
-    families = [model.network.family.kind for model in models]
-    if len(set(families)) > 1:
-        names = ", ".join(model.network.family.name for model in models)
-        raise ValueError(
-            f"the kinds of a stack must have components of one family, got {names}; set family and "
-            "covariance='diag' of each kind alike."
-        )
-    parts = tuple(
-        Part(model.network, *_relative(model.targets, units), model.inputs.forward(row).shape[1])
-        for model in models
-    )
-    log_weights = jnp.asarray(np.log(np.float32(weights)))
-    inputs = StackInputs(tuple(model.inputs for model in models))
-    return Model(StackPredictor(parts, log_weights), inputs, units, models[0].resolution)
-
-
-def _relative(own: Scaling, units: Scaling) -> tuple[Any, Any]:
-    """Return location and scale of some units in others, in single precision."""
-    location = (own.location - units.location) / units.scale
-    return jnp.asarray(np.float32(location)), jnp.asarray(np.float32(own.scale / units.scale))
 
 
 def _is_kinds(value: Any) -> bool:

@@ -31,7 +31,7 @@ KIND, _VERSION = "ngem.DensityStack", 1
 _FORMATS = {module.KIND: module for module in (model_file, tree_file)}
 
 #: Parameters that a file keeps.
-SETTINGS = ("quality", "budget", "n_members", "resolution")
+SETTINGS = ("quality", "budget", "n_members", "n_repeats", "resolution")
 
 _HEADER = {
     *SETTINGS,
@@ -54,7 +54,12 @@ _DIAGNOSTICS = {
     "oof_nll": float,
     "best_kind": str,
     "gain_over_best_kind": float,
+    "width": float,
+    "gain_of_width": float,
 }
+
+#: What files lack that were written before components became narrower.
+_BEFORE_WIDTHS = {"width": 1.0, "gain_of_width": 0.0}
 
 
 class SavedPart(NamedTuple):
@@ -145,12 +150,15 @@ def load(path: str | os.PathLike) -> SavedStack:
 def unpack(named: Mapping[str, np.ndarray], header: Any) -> SavedStack:
     """Return what the arrays and the header of a model file hold, after checking them."""
     arrays = dict(named)
+    header = _as_today(header)
     need(isinstance(header, dict) and set(header) - OPTIONAL == _HEADER, str(_HEADER), header)
     most = sum(array.size for array in arrays.values())
     for size in (header["n_features"], header["n_outputs"]):
         need(is_count(size, 1, most), "sizes within those of the arrays", size)
     check_columns(header)
     check_diagnostics(header["diagnostics"], _DIAGNOSTICS)
+    width = header["diagnostics"]["width"]
+    need(isinstance(width, float) and 0 < width <= 1, "a width of its components", width)
     listed = isinstance(header["parts"], list) and 1 <= len(header["parts"]) <= len(arrays)
     need(listed, "a list of parts", header["parts"])
     held_out_pit = take_pit(arrays, header["n_outputs"])
@@ -170,6 +178,14 @@ def unpack(named: Mapping[str, np.ndarray], header: Any) -> SavedStack:
         fit_info=read_fit_info(header),
         held_out_pit=held_out_pit,
     )
+
+
+def _as_today(header: Any) -> Any:
+    """Return what the header of an older file would hold today."""
+    known = isinstance(header, dict) and isinstance(header.get("diagnostics"), dict)
+    if not known or "n_repeats" in header:
+        return header
+    return {**header, "n_repeats": 1, "diagnostics": {**header["diagnostics"], **_BEFORE_WIDTHS}}
 
 
 def _read_part(part: Any, index: int, arrays: Mapping[str, np.ndarray]) -> SavedPart:

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import training
 from .._machine import claim_process
-from ..distributed import active_work
+from ..distributed import active_mesh, active_work
+from ..families import order_columns
 from ..nn import Guard, MixtureNetwork
 from ..streams import Stream, StreamError
 from ..training import Progress
@@ -30,11 +31,11 @@ from .members import (
     to_device,
     work_name,
 )
-from .preprocessing import Inputs, Scaling, Table, check_units, held_out_count
+from .preprocessing import Inputs, Table, check_units, held_out_count
 from .schema import Schema
 from .seeds import draw_seed
 from .survey import Survey, survey, target_scaling
-from .targets import TargetUnits, read_inside
+from .targets import TargetUnits, make_units, read_inside
 
 #: Steps of a fit to a stream by default, and the passes that they are at least and at most.
 _STEPS, _PASSES = 400_000, (3, 40)
@@ -102,12 +103,13 @@ def read_stream(
         units: Units of a fitted estimator that goes on; None to learn them.
     """
     claim_process()
+    settings = {**settings, "family": order_columns(settings["family"], stream.targets)}
     family = parameters.named_family(settings)
     takes_gaps = settings["missing"] == "impute"
     is_rounded = settings["resolution"] is not None
     found = survey(stream, family, takes_gaps=takes_gaps, is_rounded=is_rounded)
     seed = draw_seed(settings["random_state"])
-    if found.kept is not None:
+    if found.is_whole:
         return _in_memory(estimator, found, settings, seed, units)
     if is_rounded and family.base is not family:
         raise StreamError(
@@ -120,8 +122,8 @@ def read_stream(
 def _in_memory(
     estimator: Any, found: Survey, settings: dict[str, Any], seed: int, units: Any
 ) -> ToFit:
-    stream = found.stream
-    x: Any = found.kept.select(stream.features)
+    stream, rows = found.stream, found.sample.table
+    x: Any = rows.select(stream.features)
     if stream.source.is_array:
         x = np.column_stack([column.to_numpy() for column in x.columns])
     elif units is None:
@@ -130,15 +132,15 @@ def _in_memory(
         gaps = "impute" if settings["missing"] == "impute" else "error"
         schema = Schema(columns, tuple(stream.targets), gaps)
         x = encoding.Encoded(encoding.encode(x, columns), schema)
-    y = np.column_stack([found.kept[name].to_numpy() for name in stream.targets]).astype(float)
+    y = np.column_stack([rows[name].to_numpy() for name in stream.targets]).astype(float)
     y = y[:, 0] if stream.target_ndim == 1 else y
     known = None if units is None else estimator.n_outputs_
     table, target_ndim = estimator._read_table(x, y, n_outputs=known)
     table = read_inside(parameters.named_family(settings), estimator._round(table))
     dim, n_rows = table.y.shape[1], len(table.y)
     settings = parameters.resolve(settings, dim, n_rows, has_intervals=table.ends is not None)
-    order = np.argsort(found.hashes, kind="stable")
-    folds = hold_out(found.hashes[order], n_rows, settings, most=n_rows)
+    order = np.argsort(found.sample.hashes, kind="stable")
+    folds = hold_out(found.sample.hashes[order], n_rows, settings, most=n_rows)
     held_out = [np.sort(order[rows]) for rows in folds]
     estimator.folds_ = held_out
     estimator.stream_rows_, estimator.stream_info_ = table, _info(found, None)
@@ -161,8 +163,9 @@ def _beyond_memory(
         estimator.table_ = Schema(columns, tuple(stream.targets), gaps)
         estimator._name_columns(estimator.table_)
     encoder = Encoder(stream, columns, settings["resolution"])
-    y = np.column_stack([found.sample[name].to_numpy() for name in stream.targets]).astype(float)
-    table = encoder.table(found.sample, y)
+    rows = found.sample.table
+    y = np.column_stack([rows[name].to_numpy() for name in stream.targets]).astype(float)
+    table = encoder.table(rows, y)
     settings = parameters.resolve(
         settings, y.shape[1], found.n_rows, has_intervals=table.ends is not None
     )
@@ -170,7 +173,7 @@ def _beyond_memory(
     if settings["dropout"] == "auto":
         settings["dropout"] = 0.0  # rows are plenty, and choosing would take four more runs
     units = units or _units(found, columns, table, settings)
-    held_out = hold_out(found.hashes, found.n_rows, settings, most=len(table.y) // 2)
+    held_out = hold_out(found.sample.hashes, found.n_rows, settings, most=len(table.y) // 2)
     estimator.folds_, estimator.stream_rows_ = list(held_out), table
     estimator.stream_info_ = info = _info(found, encoder)
     return ToFit(
@@ -263,21 +266,13 @@ def _units(
 ) -> tuple[Inputs, TargetUnits]:
     """Return how features and targets become what networks read, from the statistics."""
     family = parameters.family(dict(settings))
-    ends = np.stack([found.targets.low, found.targets.high])
+    ends = np.stack([found.summary.targets.low, found.summary.targets.high])
     y = family.link.backward(ends)
     family.check_targets(y, "y")
     check_units(y)
     inputs = found.inputs(columns, table.x, scale=settings["scale_inputs"])
-    location, size = target_scaling(found.targets)
-    scale = settings["scale_targets"]
-    can_shift, can_scale = family.base.admits_shift and scale, family.base.admits_scale and scale
-    return inputs, TargetUnits(
-        family,
-        Scaling(
-            location if can_shift else np.zeros_like(location),
-            size if can_scale else np.ones_like(size),
-        ),
-    )
+    location, size = target_scaling(found.summary.targets)
+    return inputs, make_units(family, location, size, scale=settings["scale_targets"])
 
 
 def _widen(
@@ -328,16 +323,16 @@ def _train(
 ) -> Member:
     settings, held_out = job.settings, job.held_out[number]
     seed = member_seed(job.seed, number)
-    hashes = np.unique(found.hashes[held_out])
     rows = job.rows.take(others(len(job.rows.y), held_out))
     validation = to_device(job.rows.take(held_out)) if len(held_out) else None
     feed = StreamFeed(
         encoder,
         *units,
-        hashes,
-        n_rows=found.n_rows - len(np.unique(held_out)),
+        found.sample.hashes[held_out],
+        run_rows=found.rows_without(held_out),
         batch_size=int(settings["batch_size"]),
         seed=seed,
+        mesh=active_mesh(),
     )
     info["window_rows"] = feed.window_rows
     start = job.start_network(number, rows, seed)
@@ -362,6 +357,7 @@ def _train(
         callbacks=[reporter(job, number, threading.Lock(), watch)],
         resume=resume,
         save=save,
+        mesh=active_mesh(),
     )
     info["copy_seconds"] += feed.copied
     info["wait_seconds"] += feed.waited

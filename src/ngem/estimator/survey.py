@@ -11,13 +11,17 @@ probability of 1 - p (Dvoretzky, Kiefer, Wolfowitz; Massart): 0.0105 for 65,536 
 """
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..distributed import active_mesh
+from ..distributed.exchange import gathered, process_place
+from ..distributed.mesh import check_agreement
 from ..families import AbstractFamily
-from ..streams import Counts, Moments, Smallest, Stream, StreamError, joined
+from ..streams import Counts, Hashed, Moments, Run, Smallest, Stream, StreamError, Summary
 from . import encoding, frames
 from .preprocessing import Inputs, Scaling, beside_rounding, column_median, no_scaling, one_hot
 from .schema import PARTS, Column, Schema
@@ -34,43 +38,47 @@ class Survey(NamedTuple):
 
     Attributes:
         stream: The stream.
-        n_rows: Rows of the stream.
-        kept: All rows, an Arrow table, if they fit into the window; else None.
-        numbers: Moments of each column of numbers or dates.
-        counts: How often each category occurs, of each column of categories.
-        targets: Moments of the targets.
-        hashes: Hashes of the rows of the sample, ascending; of all rows if they are kept.
-        sample: The rows with the smallest hashes, an Arrow table.
+        summary: Statistics of all rows.
+        is_whole: Whether all rows fit into the window.
+        sample: All rows in their order if they fit; else those with the smallest hashes, ascending.
     """
 
     stream: Stream
-    n_rows: int
-    kept: Any
-    numbers: dict[str, Moments]
-    counts: dict[str, Counts]
-    targets: Moments
-    hashes: np.ndarray
-    sample: Any
+    summary: Summary
+    is_whole: bool
+    sample: Hashed
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the stream."""
+        return sum(self.summary.rows)
+
+    def rows_without(self, held_out: np.ndarray) -> list[int]:
+        """Return how many rows of each run are left without some rows of the sample."""
+        ends = np.cumsum(self.summary.rows)
+        runs = np.searchsorted(ends, self.sample.numbers[np.unique(held_out)], side="right")
+        return (self.summary.rows - np.bincount(runs, minlength=len(ends))).tolist()
 
     @property
     def identity(self) -> str:
         """A hash of what was seen: another stream would have another."""
         digest = hashlib.sha256(f"{self.n_rows} {self.stream.columns}".encode())
-        for moments in (*self.numbers.values(), self.targets):
+        numbers, counts, targets, _ = self.summary
+        for moments in (*numbers.values(), targets):
             for part in (moments.count, moments.mean, moments.std, moments.low, moments.high):
                 digest.update(part.tobytes())
-        digest.update(repr([sorted(one.counts.items()) for one in self.counts.values()]).encode())
-        digest.update(self.hashes.tobytes())
+        digest.update(repr([sorted(one.counts.items()) for one in counts.values()]).encode())
+        digest.update(self.sample.hashes.tobytes())
         return digest.hexdigest()
 
     def columns(self, most: int) -> tuple[Column, ...]:
         """Return what the columns hold, as `encoding.describe` does of a table in memory."""
         found = []
         for name in self.stream.features:
-            if name in self.counts:
+            if name in self.summary.counts:
                 found.append(self._category(name, most))
             elif self.stream.kinds[name] == "date":
-                moments = self.numbers[name]
+                moments = self.summary.numbers[name]
                 varies = moments.low < moments.high
                 parts = [part for i, part in enumerate(PARTS) if i == 0 or varies[i]]
                 found.append(Column(name, "date", parts=tuple(parts)))
@@ -79,9 +87,9 @@ class Survey(NamedTuple):
         return tuple(found)
 
     def _category(self, name: str, most: int) -> Column:
-        counts = self.counts[name].counts
+        counts = self.summary.counts[name].counts
         values = np.array(list(counts), object)
-        is_more = self.counts[name].lost > 0
+        is_more = self.summary.counts[name].lost > 0
         return encoding.category_column(
             name, values, np.array(list(counts.values()), int), most, is_more=is_more
         )
@@ -107,10 +115,12 @@ class Survey(NamedTuple):
     def _moments_of(self, column: Column) -> Moments:
         """Return the moments of the inputs that a column becomes."""
         if column.kind == "date":
-            return _chosen(self.numbers[column.name], [PARTS.index(p) for p in column.parts])
+            return _chosen(
+                self.summary.numbers[column.name], [PARTS.index(p) for p in column.parts]
+            )
         if column.kind != "category":
-            return self.numbers[column.name]
-        counts = self.counts[column.name].counts
+            return self.summary.numbers[column.name]
+        counts = self.summary.counts[column.name].counts
         known = [counts.get(category, 0) for category in column.categories]
         if column.has_other:
             known.append(sum(counts.values()) - sum(known))
@@ -165,7 +175,7 @@ def target_scaling(moments: Moments) -> Scaling:
 def survey(
     stream: Stream, family: AbstractFamily, *, takes_gaps: bool, is_rounded: bool = False
 ) -> Survey:
-    """Read a stream once.
+    """Read a stream once; on a mesh each process reads some of its runs.
 
     Args:
         stream: The rows.
@@ -176,50 +186,114 @@ def survey(
     Raises:
         StreamError: If a row cannot be learned from; it names file and row group.
     """
-    coded = {*stream.categorical, *(n for n in stream.features if stream.kinds[n] == "text")}
-    numbers = {
-        name: Moments(len(PARTS) if stream.kinds[name] == "date" else 1)
-        for name in stream.features
-        if name not in coded
-    }
-    counts = {name: Counts() for name in stream.features if name in coded}
-    targets = Moments(len(stream.targets))
-    row_bytes = 8 * len(stream.columns)
-    sample = Smallest(2 * max(64, min(_SAMPLE, stream.memory // _SAMPLE_PART // row_bytes // 2)))
-    kept: list[Any] | None = []
-    n_rows = size = 0
-    for block in stream.in_order():
-        table = block.table
-        if not table.num_rows:
-            continue
+    reading = _Reading(stream, family, takes_gaps, is_rounded)
+    mesh, runs = active_mesh(), stream.runs
+    if mesh is not None:
+        check_agreement(mesh, _identity(stream))
+    number, count = process_place(mesh)
+    found = map(reading.summary, runs[number::count])
+    if count > 1:
+        found = _of_all(mesh, found, len(runs))
+    total = reading.empty()
+    for summary in found:
+        total.add(summary)
+    if sum(total.rows) < 2:
+        raise StreamError(f"the stream must hold at least two rows, got {sum(total.rows)}.")
+    return Survey(stream, total, *reading.rows(mesh))
+
+
+def _of_all(mesh: Any, own: Iterable[Summary], count: int) -> Iterator[Summary]:
+    """Return the summaries of all runs, of which each process has some, in their order."""
+    texts = gathered(mesh, lambda: json.dumps([one.to_plain() for one in own]).encode())
+    every = [json.loads(text) for text in texts]
+    return (Summary.from_plain(every[run % len(every)][run // len(every)]) for run in range(count))
+
+
+def _identity(stream: Stream) -> str:
+    """Return a hash of where the rows are, which all processes must agree on."""
+    pieces = [(piece.name, piece.group, piece.rows) for piece in stream.source.pieces]
+    known = (pieces, stream.columns, stream.kinds, stream.memory, stream.window_bytes)
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+class _Reading:
+    """One pass over some runs of a stream, and the rows of them that are kept."""
+
+    def __init__(self, stream: Stream, family: AbstractFamily, takes_gaps: bool, is_rounded: bool):
+        self._stream, self._family = stream, family
+        self._takes_gaps, self._is_rounded = takes_gaps, is_rounded
+        texts = (name for name in stream.features if stream.kinds[name] == "text")
+        self._coded = {*stream.categorical, *texts}
+        self._row_bytes = 8 * len(stream.columns)
+        most = stream.memory // _SAMPLE_PART // self._row_bytes // 2
+        self._capacity = 2 * max(64, min(_SAMPLE, most))
+        self._sample = Smallest(self._capacity)
+        self._kept: list[Hashed] = []
+        self._size = 0
+
+    def empty(self) -> Summary:
+        """Return a summary of no rows."""
+        stream = self._stream
+        numbers = {
+            name: Moments(len(PARTS) if stream.kinds[name] == "date" else 1)
+            for name in stream.features
+            if name not in self._coded
+        }
+        counts = {name: Counts() for name in stream.features if name in self._coded}
+        return Summary(numbers, counts, Moments(len(stream.targets)), [])
+
+    def summary(self, run: Run) -> Summary:
+        """Return the summary of a run, and keep some of its rows."""
+        summary, rows = self.empty(), 0
+        for block in self._stream.in_order(run):
+            if block.table.num_rows:
+                self._add(summary, block)
+                rows += block.table.num_rows
+        summary.rows.append(rows)
+        return summary
+
+    def _add(self, summary: Summary, block: Any) -> None:
+        stream, table = self._stream, block.table
         values = read_values(block, stream.features)
         y = read_targets(block, stream.targets)
-        if not is_rounded:
-            _check_support(block, family, y)
+        if not self._is_rounded:
+            _check_support(block, self._family, y)
         with np.errstate(divide="ignore", invalid="ignore"):
-            targets.add(family.link.forward(y))
+            summary.targets.add(self._family.link.forward(y))
         for name, one in values.items():
-            if name in counts:
-                counts[name].add(*_count(one))
+            if name in summary.counts:
+                summary.counts[name].add(*_count(one))
             else:
                 array = encoding.date_parts(one.array) if one.kind == "date" else one.array[:, None]
-                _check_features(block, name, array, takes_gaps=takes_gaps)
-                numbers[name].add(array)
-        hashes = stream.hashes(block)
-        sample.add(hashes, np.arange(n_rows, n_rows + len(hashes)), table)
-        n_rows, size = n_rows + table.num_rows, size + max(table.nbytes, row_bytes * len(y))
-        if kept is not None:
-            kept.append((hashes, table))
-            kept = kept if size <= stream.window_bytes else None
-    if n_rows < 2:
-        raise StreamError(f"the stream must hold at least two rows, got {n_rows}.")
-    hashes, _, rows = sample.rows()
-    if kept is not None:
-        hashes = np.concatenate([part[0] for part in kept])
-        rows = joined([part[1] for part in kept])
-    return Survey(
-        stream, n_rows, rows if kept is not None else None, numbers, counts, targets, hashes, rows
-    )
+                _check_features(block, name, array, takes_gaps=self._takes_gaps)
+                summary.numbers[name].add(array)
+        numbers = np.arange(block.number, block.number + len(y))
+        rows = Hashed(stream.hashes(block), numbers, table)
+        self._sample.add(rows)
+        self._size += max(table.nbytes, self._row_bytes * len(y))
+        if self._size <= stream.window_bytes:
+            self._kept.append(rows)
+        else:
+            self._kept.clear()
+
+    def rows(self, mesh: Any) -> tuple[bool, Hashed]:
+        """Return whether all rows are kept, and the rows of the sample, of all processes."""
+        sizes = [int(size) for size in gathered(mesh, str(self._size).encode)]
+        is_whole = sum(sizes) <= self._stream.window_bytes
+        parts = self._kept
+        if not is_whole:
+            parts = [self._sample.rows()] if len(self._sample) else []
+        if len(sizes) > 1:
+            texts = gathered(mesh, lambda: b"" if not parts else Hashed.joined(parts).to_bytes())
+            parts = [Hashed.from_bytes(text) for text in texts if text]
+        if is_whole:
+            rows = Hashed.joined(parts)
+            in_order = np.all(rows.numbers[1:] > rows.numbers[:-1])
+            return True, rows if in_order else rows.take(np.argsort(rows.numbers))
+        sample = Smallest(self._capacity)
+        for part in parts:
+            sample.add(part)
+        return False, sample.rows()
 
 
 def read_values(block: Any, names: Sequence[str]) -> dict[str, frames.Values]:

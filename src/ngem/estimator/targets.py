@@ -4,6 +4,7 @@ A network of positive targets learns their logarithms, standardized; one of coun
 as they are. See `AbstractFamily.link`, `admits_shift` and `admits_scale`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class TargetUnits:
         """Return ends of intervals as networks learn them; infinite ones lie far out."""
         return self.scaling.forward_ends(self.family.link.forward(ends), self.family.base.far)
 
+    def forward_given(self, table: Table) -> np.ndarray:
+        """Return what is known of the targets as networks learn it."""
+        return (self.forward_ends if table.has_intervals else self.forward)(table.given)
+
     @property
     def widest(self) -> Float[np.ndarray, " dim"]:
         """How much wider than all targets a density beside the networks may be."""
@@ -58,7 +63,7 @@ class TargetUnits:
         their interval.
         """
         of_density = np.log(self.scaling.scale) - self.family.link.log_slope(table.y)
-        of_density = np.where(np.isin(table.y, self.family.atoms), 0.0, of_density)
+        of_density = np.where(self.family.is_atom(table.y), 0.0, of_density)
         if table.ends is None:
             return of_density.sum(axis=1)
         lower, upper = np.split(table.ends, 2, axis=1)
@@ -68,9 +73,8 @@ class TargetUnits:
     def mean_offset(self, table: Table) -> float:
         """Return what turns a mean negative log density of the networks' into the user's."""
         own = self.scaling.log_volume
-        offsets = self.family.link.log_slope(table.y)
-        if self.family.atoms:
-            offsets = np.where(np.isin(table.y, self.family.atoms), np.log(self.scaling.scale), 0.0)
+        at = self.family.is_atom(table.y)
+        offsets = np.where(at, np.log(self.scaling.scale), self.family.link.log_slope(table.y))
         slopes = offsets.sum(axis=1)
         return own - float(np.average(slopes, weights=table.weights)) if slopes.any() else own
 
@@ -130,8 +134,8 @@ class LinkedPredictor(AbstractPredictor):
     def distance(self, x: Float[Array, " inputs"]) -> Float[Array, ""]:
         return self.inner.distance(x)
 
-    def member(self, index: int) -> "LinkedPredictor":
-        return LinkedPredictor(self.inner.member(index), self.location, self.scale, self.linked)
+    def subset(self, indices: Sequence[int]) -> "LinkedPredictor":
+        return LinkedPredictor(self.inner.subset(indices), self.location, self.scale, self.linked)
 
     def _linked(self, mixture: Mixture) -> Mixture:
         def one(params: Params) -> Params:
@@ -144,14 +148,16 @@ class LinkedPredictor(AbstractPredictor):
 
 def fit_targets(family: AbstractFamily, seen: Table, *, scale: bool = True) -> TargetUnits:
     """Return how targets become what networks learn, from the rows that members see."""
-    location, size = fit_scaling(family.link.forward(seen.y), seen.weights)
-    can_shift, can_scale = family.base.admits_shift and scale, family.base.is_scalable and scale
+    return make_units(family, *fit_scaling(family.link.forward(seen.y), seen.weights), scale=scale)
+
+
+def make_units(
+    family: AbstractFamily, location: np.ndarray, size: np.ndarray, *, scale: bool = True
+) -> TargetUnits:
+    """Return the units of targets whose links have this mean and this standard deviation."""
+    shifts, scales = (scale & part for part in family.base.unit_changes(len(location)))
     return TargetUnits(
-        family,
-        Scaling(
-            location if can_shift else np.zeros_like(location),
-            size if can_scale else np.ones_like(size),
-        ),
+        family, Scaling(np.where(shifts, location, 0.0), np.where(scales, size, 1.0))
     )
 
 

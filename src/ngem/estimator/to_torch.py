@@ -26,15 +26,15 @@ def to_torch(model: Model) -> torch.MixtureDensityNetwork | torch.MixtureStack:
         return _stack(model, model.network)
     if isinstance(model.inputs, TreeInputs):
         raise ValueError(
-            "only networks can become PyTorch modules and ONNX files, got boosted trees; fit an "
-            "MDNRegressor, or a DensityStack of kinds of networks: DensityStack(['network', "
-            "'network with bins'])."
+            "only networks can become PyTorch modules and ONNX files, got boosted trees; distill "
+            "them into one network first, model.distill(X).to_onnx(path), or fit kinds of networks "
+            "only: DensityStack(['network', 'network with bins'])."
         )
     family, covariance = model.network.family.names
     if family != "gaussian":
         raise ValueError(
-            f"ngem.torch has Gaussian components only, got family={family!r}; fit with "
-            "family='gaussian'."
+            "ngem.torch has Gaussian components only, got family="
+            f"{model.network.family.name!r}; fit with family='gaussian'."
         )
     if covariance == "low-rank":
         raise ValueError(
@@ -94,7 +94,7 @@ def _features(inputs: Inputs) -> torch.Features:
         inputs.flagged,
         scaling.location,
         scaling.scale,
-        None if one_hot is None else (one_hot.source, one_hot.code),
+        None if one_hot is None else tuple(one_hot),
     )
 
 
@@ -106,7 +106,8 @@ def _stack(model: Model, network: StackPredictor) -> torch.MixtureStack:
         own = Scaling(units.location + units.scale * location, units.scale * scale)
         parts.append(to_torch(Model(part.predictor, inputs, own)))
     weights = np.exp(np.asarray(network.log_weights, np.float64))
-    return torch.MixtureStack(parts, weights).eval()
+    width = 1.0 if network.width is None else float(network.width)
+    return torch.MixtureStack(parts, weights, width).eval()
 
 
 def _guard(guard: Guard, family: AbstractFamily) -> torch.Guard:

@@ -136,7 +136,10 @@ def _read_settings(header: Any) -> dict[str, Any]:
     saved = read_parameters(
         header, _HEADER, parameters.RULES, parameters.TRANSIENT, added={"resolution": None}
     )
-    need(is_known(saved["family"], "diag"), "a known family", saved["family"])
+    known = is_known(saved["family"], "diag", header["n_outputs"])
+    need(known, "a known family", saved["family"])
+    if isinstance(saved["family"], list):
+        saved["family"] = tuple(saved["family"])
     return {**saved, **parameters.TRANSIENT}
 
 

@@ -2,11 +2,13 @@
 
 A family handles one component and one target: no batch axis, no component axis. It holds only
 static settings; what is learned lives in its parameters, a pytree of the family's own. Code
-outside a family treats that pytree as opaque and knows one thing about it: the first axis of every
-leaf is the axis of targets, `dim`.
+outside a family treats that pytree as opaque.
+
+Defaults are those of independent coordinates: the first axis of every leaf is the axis of targets.
 """
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -43,6 +45,7 @@ class AbstractFamily(abc.ABC):
         covariance_options: The same, of settings that stand after the name of the covariance.
         admits_shift: Whether targets with another zero have the same distribution.
         admits_scale: Whether targets with another unit have the same distribution.
+        has_slow_cdf: Whether the distribution function is an integral by quadrature.
         is_discrete: Whether targets are integers, with probabilities in place of densities.
         scale_floor: Added by `constrain`, the smallest scale that a network can express.
     """
@@ -54,6 +57,7 @@ class AbstractFamily(abc.ABC):
     admits_shift: ClassVar[bool] = True
     admits_scale: ClassVar[bool] = True
     is_discrete: ClassVar[bool] = False
+    has_slow_cdf: ClassVar[bool] = False
 
     scale_floor: float = _defaults.SCALE_FLOOR
 
@@ -62,10 +66,17 @@ class AbstractFamily(abc.ABC):
         """How users ask for the distribution, as messages name it."""
         return self.names[0]
 
+    @classmethod
+    def settle(cls, values: Sequence[str], y: np.ndarray) -> list[str]:
+        """Return options as users give them, with what targets say of those that are missing."""
+        del y
+        return list(values)
+
     @property
     def kind(self) -> Any:
         """What two families have in common whose components may stand in one mixture."""
-        return type(self)
+        own = (*self.options, *self.covariance_options)
+        return type(self), tuple(getattr(self, option) for option in own)
 
     @property
     def is_scalable(self) -> bool:
@@ -118,6 +129,10 @@ class AbstractFamily(abc.ABC):
         """Single values with a probability of their own, ascending, beside a density."""
         return ()
 
+    def is_atom(self, y: np.ndarray) -> np.ndarray:
+        """Return where targets, (..., dim), are atoms."""
+        return np.isin(y, self.atoms)
+
     @property
     def circle(self) -> float | None:
         """Length of the circle on which targets lie; None on a line."""
@@ -126,6 +141,10 @@ class AbstractFamily(abc.ABC):
     def difference(self, one: Any, other: Any) -> Any:
         """Return one value minus another; on a circle, the shorter way. NumPy and JAX alike."""
         return one - other
+
+    def unit_changes(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each column whether it may have another zero, and another unit."""
+        return np.full(dim, self.admits_shift), np.full(dim, self.is_scalable)
 
     @property
     def has_steps(self) -> bool:
@@ -240,6 +259,11 @@ class AbstractFamily(abc.ABC):
     def mean(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the expectation."""
 
+    @property
+    def averages_parts(self) -> bool:
+        """Whether the mean of a mixture is not the average of its components' means."""
+        return self.circle is not None
+
     def mean_parts(self, params: Params) -> Float[Array, "dim part"]:
         """Return numbers whose average over components decides the mean of a mixture."""
         return self.mean(params)[:, None]
@@ -252,9 +276,15 @@ class AbstractFamily(abc.ABC):
     def variance(self, params: Params) -> Float[Array, "dim *rows"]:
         """Return the variance of each coordinate."""
 
-    @abc.abstractmethod
+    def variance_around(
+        self, params: Params, center: Float[Array, "dim *rows"]
+    ) -> Float[Array, "dim *rows"]:
+        """Return the mean squared difference from a point, in each coordinate."""
+        return self.variance(params) + self.difference(self.mean(params), center) ** 2
+
     def covariance(self, params: Params) -> Float[Array, "dim dim"]:
         """Return the covariance matrix."""
+        return jnp.diag(self.variance(params))
 
     @abc.abstractmethod
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Params:
@@ -280,18 +310,27 @@ class AbstractFamily(abc.ABC):
 
     # Other targets and units.
 
-    @abc.abstractmethod
+    def count_targets(self, params: Params, axis: int = 0) -> int:
+        """Return the number of target columns; axes of rows and components may come first."""
+        return jax.tree.leaves(params)[0].shape[axis]
+
+    def of_columns(self, dims: tuple[int, ...]) -> "AbstractFamily":
+        """Return the family of some of the coordinates."""
+        del dims
+        return self
+
     def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
-        """Return the parameters of the same family for some of the coordinates."""
+        """Return the parameters of some of the coordinates, in the family `of_columns`."""
+        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
 
     def condition(self, params: Params, dims: tuple[int, ...], y: Float[Array, " given"]) -> Params:
         """Return the parameters of the other coordinates, given the values of some.
 
-        The default is for independent coordinates: the others are what they were.
+        The others are what they were where coordinates are independent.
         """
         del y
-        dim = jax.tree.leaves(params)[0].shape[0]
-        return self.marginal(params, tuple(d for d in range(dim) if d not in dims))
+        every = range(self.count_targets(params))
+        return self.marginal(params, tuple(d for d in every if d not in dims))
 
     @abc.abstractmethod
     def rescale(self, params: Params, location: Any, scale: Any) -> Params:
@@ -301,8 +340,13 @@ class AbstractFamily(abc.ABC):
         are 0 and 1 where the family admits no other ones.
         """
 
-    def rescaled(self, location: float, scale: float) -> "AbstractFamily":
-        """Return the family of `location + scale * Y`; another one if there are bounds."""
+    def rescaled(self, location: np.ndarray, scale: np.ndarray) -> "AbstractFamily":
+        """Return the family of `location + scale * Y`; another one if there are bounds.
+
+        Args:
+            location: Of each column; bounds are the same for all columns of a family.
+            scale: Of each column.
+        """
         del location, scale
         return self
 
@@ -378,8 +422,7 @@ class AbstractFamily(abc.ABC):
             y: The target itself; or twice as many numbers, the lower ends of the intervals that
                 hold its coordinates and then the upper ends, see `log_observed`.
         """
-        dim = jax.tree.leaves(params)[0].shape[0]
-        if y.shape[0] == dim:
+        if y.shape[0] == self.count_targets(params):
             return self.log_prob(params, y)
         return self.log_observed(params, *jnp.split(y, 2))
 

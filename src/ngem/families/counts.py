@@ -111,12 +111,6 @@ class AbstractCount(AbstractFamily):
         high = jnp.ceil(mean + std * odds) + 2
         return jnp.stack([low, jnp.minimum(high, self.most)])
 
-    def covariance(self, params: Any) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
-    def marginal(self, params: Any, dims: tuple[int, ...]) -> Any:
-        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
-
     def rescale(self, params: Any, location: Any, scale: Any) -> Any:
         del location, scale  # always zero and one
         return params

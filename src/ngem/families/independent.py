@@ -100,12 +100,6 @@ class AbstractCoordinates(AbstractFamily):
     def has_boxes(self) -> bool:
         return True
 
-    def covariance(self, params: Params) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
-    def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
-        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
-
     def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
         return params._replace(scale=jnp.maximum(params.scale, smallest))
 

@@ -13,6 +13,7 @@ from .._types import Params, Power
 from .base import AbstractFamily
 from .diagonal import DiagonalGaussian
 from .powers import power_of
+from .wrapper import AbstractWrapper
 
 #: Largest logit of an atom: its probability stays apart from 0 and 1 in single precision.
 _LARGEST_LOGIT = 14.0
@@ -30,7 +31,7 @@ class AtomAndRest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inflated(AbstractFamily):
+class Inflated(AbstractWrapper):
     """Y is the atom with probability p, and else follows another family, in each coordinate.
 
     A log density here is log p at the atom and log(1 - p) + log f(y) elsewhere. Fisher information
@@ -81,16 +82,14 @@ class Inflated(AbstractFamily):
         return self.inner.smooth
 
     @property
-    def far(self) -> float:
-        return self.inner.far
+    def wrapped(self) -> AbstractFamily:
+        return self.inner
 
-    @property
-    def takes_rows(self) -> bool:
-        return self.inner.takes_rows
+    def rest(self, params: AtomAndRest) -> Params:
+        return params.rest
 
-    @property
-    def has_boxes(self) -> bool:
-        return self.inner.has_boxes
+    def with_rest(self, params: AtomAndRest, rest: Params) -> AtomAndRest:
+        return params._replace(rest=rest)
 
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         self.inner.check_targets(np.where(y == self.atom, self._harmless, y), name)
@@ -125,23 +124,21 @@ class Inflated(AbstractFamily):
     def fisher_solve(
         self, params: AtomAndRest, grad: AtomAndRest, power: Power, coordinates: str = "scale"
     ) -> AtomAndRest:
-        rest = self.inner.fisher_solve(params.rest, grad.rest, power, coordinates)
-        return self._solved(params, grad, rest, power)
+        return self._solved(params, super().fisher_solve(params, grad, power, coordinates), power)
 
     def fisher_solve_each(
         self, params: AtomAndRest, grad: AtomAndRest, power: Power, coordinates: str
     ) -> AtomAndRest:
-        rest = self.inner.fisher_solve_each(params.rest, grad.rest, power, coordinates)
-        return self._solved(params, grad, rest, power)
+        solved = super().fisher_solve_each(params, grad, power, coordinates)
+        return self._solved(params, solved, power)
 
-    def _solved(
-        self, params: AtomAndRest, grad: AtomAndRest, rest: Params, power: Power
-    ) -> AtomAndRest:
+    def _solved(self, params: AtomAndRest, grad: AtomAndRest, power: Power) -> AtomAndRest:
+        """Return gradients that the other family has solved, with what the atom adds."""
         at, else_ = _probabilities(params)
         factor = power_of(else_, -power)
         return AtomAndRest(
             grad.logit * power_of(at * else_, -power),
-            jax.tree.map(lambda leaf: leaf * factor, rest),
+            jax.tree.map(lambda leaf: leaf * factor, grad.rest),
         )
 
     def raw_fisher_diagonal(self, params: AtomAndRest) -> Float[Array, "raw *rows"]:
@@ -165,9 +162,6 @@ class Inflated(AbstractFamily):
         at, else_ = _probabilities(params)
         apart = self.inner.mean(params.rest) - self.atom
         return else_ * (self.inner.variance(params.rest) + at * apart**2)
-
-    def covariance(self, params: AtomAndRest) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
 
     def from_moments(
         self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]
@@ -215,18 +209,9 @@ class Inflated(AbstractFamily):
 
         return jax.vmap(one, in_axes=(1, 0, 0))(y, mean, variance)
 
-    def marginal(self, params: AtomAndRest, dims: tuple[int, ...]) -> AtomAndRest:
-        return AtomAndRest(params.logit[jnp.array(dims)], self.inner.marginal(params.rest, dims))
-
-    def rescale(self, params: AtomAndRest, location: Any, scale: Any) -> AtomAndRest:
-        return AtomAndRest(params.logit, self.inner.rescale(params.rest, location, scale))
-
-    def rescaled(self, location: float, scale: float) -> "Inflated":
-        return replace(
-            self,
-            inner=self.inner.rescaled(location, scale),
-            atom=location + scale * self.atom,
-        )
+    def rescaled(self, location: np.ndarray, scale: np.ndarray) -> "Inflated":
+        atom = float(location[0] + scale[0] * self.atom)
+        return replace(self, inner=self.inner.rescaled(location, scale), atom=atom)
 
     def cdf(self, params: AtomAndRest, y: Float[Array, " 1"]) -> Float[Array, ""]:
         return self._below(params, y, y[0] >= self.atom, self.inner.cdf)
@@ -252,11 +237,6 @@ class Inflated(AbstractFamily):
     def without_atoms(self, params: AtomAndRest) -> tuple[Float[Array, ""], Params]:
         log_rest, rest = self.inner.without_atoms(params.rest)
         return jax.nn.log_sigmoid(-params.logit[0]) + log_rest, rest
-
-    def landmarks(
-        self, params: AtomAndRest, at: Float[Array, " points"]
-    ) -> Float[Array, " points"]:
-        return self.inner.landmarks(params.rest, at)
 
     def log_observed(
         self,
@@ -289,17 +269,6 @@ class Inflated(AbstractFamily):
         both = jnp.logaddexp(log_atom, jnp.where(holds, log_rest, 0.0))
         each = jnp.where(is_atom, log_atom, jnp.where(holds, both, log_rest))
         return jnp.sum(each, axis=0)
-
-    def scales(self, params: AtomAndRest) -> Float[Array, " dim"]:
-        return self.inner.scales(params.rest)
-
-    def widen(self, params: AtomAndRest, smallest: Float[Array, " dim"]) -> AtomAndRest:
-        return params._replace(rest=self.inner.widen(params.rest, smallest))
-
-    def bound(
-        self, params: AtomAndRest, low: Float[Array, " dim"], high: Float[Array, " dim"]
-    ) -> AtomAndRest:
-        return params._replace(rest=self.inner.bound(params.rest, low, high))
 
     def _each(self, fn: Callable, rest: Params, *y: Array) -> Float[Array, "dim *rows"]:
         """Return a function of one-dimensional components for each coordinate."""

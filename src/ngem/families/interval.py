@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .._types import Params
 from .links import Logit
 from .transformed import AbstractTransformed
@@ -44,7 +46,6 @@ class AbstractInterval(AbstractTransformed):
         del location, scale  # only the bounds change
         return params
 
-    def rescaled(self, location: float, scale: float) -> "AbstractInterval":
-        return replace(
-            self, lower=location + scale * self.lower, upper=location + scale * self.upper
-        )
+    def rescaled(self, location: np.ndarray, scale: np.ndarray) -> "AbstractInterval":
+        lower, upper = (float(location[0] + scale[0] * end) for end in (self.lower, self.upper))
+        return replace(self, lower=lower, upper=upper)

@@ -6,6 +6,7 @@ gradient. NumPy and JAX arrays alike.
 """
 
 import abc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +153,50 @@ class Logit(AbstractLink):
             lib.where(inside, self.upper - y, 1.0),
             inside,
         )
+
+
+@dataclass(frozen=True)
+class ByColumn(AbstractLink):
+    """A link for each target column, which is the last axis of all arrays.
+
+    Where that axis is a multiple as long, as that of the ends of intervals is, the links repeat.
+
+    Attributes:
+        links: The links.
+    """
+
+    links: tuple[AbstractLink, ...]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest interval that holds those of all columns."""
+        lows, highs = zip(*(link.ends for link in self.links), strict=True)
+        return min(lows), max(highs)
+
+    def forward(self, y: Any) -> Any:
+        return by_column([link.forward for link in self.links], y)
+
+    def backward(self, z: Any) -> Any:
+        return by_column([link.backward for link in self.links], z)
+
+    def log_slope(self, y: Any) -> Any:
+        return by_column([link.log_slope for link in self.links], y)
+
+    def widest(self, scale: Any) -> Any:
+        return by_column([link.widest for link in self.links], scale)
+
+    def outer(self, location: Any, scale: Any) -> tuple[Any, Any, Any, Any]:
+        each = zip(self.links, np.asarray(location), np.asarray(scale), strict=True)
+        parts = [link.outer(*units) for link, *units in each]
+        before, size, after, factor = (np.stack(part) for part in zip(*parts, strict=True))
+        return before, size, after, factor
+
+
+def by_column(functions: Sequence[Callable], *values: Any) -> Any:
+    """Return what each function gives for its column, the last axis; NumPy and JAX alike."""
+    lib = _module(values[0])
+    columns = [
+        functions[place % len(functions)](*(part[..., place] for part in values))
+        for place in range(values[0].shape[-1])
+    ]
+    return lib.stack(columns, axis=-1)

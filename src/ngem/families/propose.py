@@ -1,7 +1,8 @@
 """Which families suit targets, by where they lie and what they are called."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -32,8 +33,20 @@ class Proposal(NamedTuple):
 class Candidates(NamedTuple):
     """Families by name, from which held-out rows may choose, and why these."""
 
-    families: tuple[str, ...]
+    families: tuple[Any, ...]
     reason: str
+
+
+#: For targets that look like counts and are known by intervals, so that they are none.
+OF_INTERVALS = Candidates(("lognormal", "gaussian"), "targets are intervals of whole numbers")
+
+
+def for_columns(each: Sequence[Candidates]) -> Candidates:
+    """Return what suits all target columns: one family, or the first of each and a Gaussian."""
+    if len({one.families for one in each}) == 1:
+        return each[0]
+    best = tuple(one.families[0] for one in each)
+    return Candidates((best, "gaussian"), "each target column suits a family of its own")
 
 
 def propose_families(y: Float[np.ndarray, " batch"], name: str | None = None) -> Candidates:

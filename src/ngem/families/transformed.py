@@ -7,9 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import Params, Power
+from .._types import Params
 from .base import AbstractFamily
 from .links import AbstractLink
+from .wrapper import AbstractWrapper
 
 #: Where z is cut off: exp of it is finite in single precision, and so is its square root's inverse.
 _LARGEST = 80.0
@@ -19,7 +20,7 @@ _FAR = 1e4
 
 
 @dataclass(frozen=True)
-class AbstractTransformed(AbstractFamily):
+class AbstractTransformed(AbstractWrapper):
     """Y with link(Y) of a family `base` on the real line, whose parameters are those of Y.
 
     The Fisher information, the map from raw outputs and fractional powers are those of the base: a
@@ -41,34 +42,8 @@ class AbstractTransformed(AbstractFamily):
         return 1e30  # its logarithm is far as well
 
     @property
-    def takes_rows(self) -> bool:
-        return self.base.takes_rows
-
-    @property
-    def has_boxes(self) -> bool:
-        return self.base.has_boxes
-
-    def num_raw(self, dim: int) -> int:
-        return self.base.num_raw(dim)
-
-    def constrain(self, raw: Float[Array, "raw *rows"], dim: int) -> Params:
-        return self.base.constrain(raw, dim)
-
-    def unconstrain(self, params: Params) -> Float[Array, " raw"]:
-        return self.base.unconstrain(params)
-
-    def fisher_solve(
-        self, params: Params, grad: Params, power: Power, coordinates: str = "scale"
-    ) -> Params:
-        return self.base.fisher_solve(params, grad, power, coordinates)
-
-    def fisher_solve_each(
-        self, params: Params, grad: Params, power: Power, coordinates: str
-    ) -> Params:
-        return self.base.fisher_solve_each(params, grad, power, coordinates)
-
-    def raw_fisher_diagonal(self, params: Params) -> Float[Array, "raw *rows"]:
-        return self.base.raw_fisher_diagonal(params)
+    def wrapped(self) -> AbstractFamily:
+        return self.base
 
     def merge(self, params: Params, weights: Float[Array, " comp"]) -> Params:
         return self.base.merge(params, weights)
@@ -88,9 +63,6 @@ class AbstractTransformed(AbstractFamily):
     def sample(self, params: Params, key: PRNGKeyArray) -> Float[Array, " dim"]:
         return self._backward(self.base.sample(params, key))
 
-    def covariance(self, params: Params) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
     def from_cluster(
         self,
         y: Float[Array, "batch dim"],
@@ -109,9 +81,6 @@ class AbstractTransformed(AbstractFamily):
         own = (counts @ z + 0.25 * all_mean) / total
         squares = counts @ (z - own[None]) ** 2
         return self.base.from_moments(own, (squares + 0.25 * all_variance) / total)
-
-    def marginal(self, params: Params, dims: tuple[int, ...]) -> Params:
-        return self.base.marginal(params, dims)
 
     def cdf(self, params: Params, y: Float[Array, " 1"]) -> Float[Array, ""]:
         low, high = self.link.ends
@@ -140,12 +109,13 @@ class AbstractTransformed(AbstractFamily):
     ) -> Float[Array, ""]:
         return self.base.log_mass(params, self._forward(lower), self._forward(upper))
 
-    def scales(self, params: Params) -> Float[Array, " dim"]:
-        return self.base.scales(params)
-
     def widen(self, params: Params, smallest: Float[Array, " dim"]) -> Params:
-        """Return the parameters with scales of at least `smallest`, near the base's own mean."""
-        near = self._backward(self.base.mean(params))
+        """Return the parameters with scales of at least `smallest` at the mean.
+
+        The mean of the base may lie where nothing else is: the logarithm of a very wide gamma
+        variable has one near -scale^2.
+        """
+        near = self.mean(params)
         return self.base.widen(params, smallest * jnp.exp(self.link.log_slope(near)))
 
     def bound(

@@ -51,6 +51,7 @@ class VonMises(AbstractFamily):
     options: ClassVar[tuple[str, ...]] = ("period", "cut")
     admits_shift: ClassVar[bool] = False
     admits_scale: ClassVar[bool] = False
+    has_slow_cdf: ClassVar[bool] = True
 
     period: float = 360.0
     cut: float = 0.0
@@ -164,9 +165,6 @@ class VonMises(AbstractFamily):
         """Return the mean squared distance on the circle from the mean direction."""
         return (self.period / (2 * math.pi)) ** 2 * _unit_variance(_concentration(params))
 
-    def covariance(self, params: Direction) -> Float[Array, "dim dim"]:
-        return jnp.diag(self.variance(params))
-
     def from_moments(self, mean: Float[Array, " dim"], variance: Float[Array, " dim"]) -> Direction:
         """Return parameters with these moments; the uniform distribution if it is too wide."""
         wanted = variance * (2 * math.pi / self.period) ** 2
@@ -192,9 +190,6 @@ class VonMises(AbstractFamily):
         angle, total = self._angle(y), jnp.sum(counts) + 0.5
         resultant = Direction(counts @ jnp.cos(angle) / total, counts @ jnp.sin(angle) / total)
         return _toward(_invert_ratio(_concentration(resultant)), self._direction(resultant))
-
-    def marginal(self, params: Direction, dims: tuple[int, ...]) -> Direction:
-        return jax.tree.map(lambda leaf: leaf[jnp.array(dims)], params)
 
     def rescale(self, params: Direction, location: Any, scale: Any) -> Direction:
         del location, scale  # always zero and one

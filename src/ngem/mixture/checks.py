@@ -1,5 +1,6 @@
 """Checks of arrays that a user hands in, which may be traced: expected, got, try."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -163,6 +164,53 @@ def zero_or_nan(tree: Any, batch: tuple[int, ...]) -> jax.Array:
 def only_between(values: jax.Array, largest: float) -> jax.Array:
     """Return values, with NaN for those that are not between 0 and `largest`."""
     return jnp.where((values >= 0) & (values <= largest), values, jnp.nan)
+
+
+def check_key(key: Any) -> Any:
+    """Return a key of JAX's, refusing what is none."""
+    if not isinstance(key, jax.Array) or not _is_key(key):
+        raise TypeError(
+            f"key must be a key of JAX's, got {type(key).__name__}; try jax.random.key(0)."
+        )
+    return key
+
+
+def _is_key(array: jax.Array) -> bool:
+    """Return whether an array is one key, of the new kind or of the old."""
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return array.ndim == 0
+    return array.dtype == jnp.uint32 and array.ndim == 1
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Return the axes of draws."""
+    sizes = _integers(shape)
+    if sizes is None or min(sizes, default=0) < 0:
+        raise TypeError(
+            f"shape must be a sequence of sizes, got {shape!r}; for 10 draws of each row try (10,)."
+        )
+    return sizes
+
+
+def as_columns(name: str, columns: Any, dim: int) -> tuple[int, ...]:
+    """Return columns of a mixture by their numbers from 0 on; one may stand by itself."""
+    picked = _integers([columns] if isinstance(columns, int | np.integer) else columns)
+    if not picked or not -dim <= min(picked) <= max(picked) < dim:
+        raise ValueError(
+            f"{name} must be column indices below {dim}, got {columns!r}; columns are numbered "
+            "from 0."
+        )
+    return tuple(index % dim for index in picked)
+
+
+def _integers(values: Any) -> tuple[int, ...] | None:
+    """Return a sequence of whole numbers; None for anything else."""
+    is_array = isinstance(values, np.ndarray) and values.ndim == 1
+    is_listed = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+    is_whole = (is_array or is_listed) and all(
+        isinstance(value, int | np.integer) for value in values
+    )
+    return tuple(map(int, values)) if is_whole else None
 
 
 def check_one_dimensional(what: str, dim: int) -> None:

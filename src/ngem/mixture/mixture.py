@@ -1,7 +1,7 @@
 """Mixtures: weights and components of one family, for any number of rows at once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -104,7 +104,7 @@ class Mixture(eqx.Module):
     @property
     def dim(self) -> int:
         """Number of target columns."""
-        return jax.tree.leaves(self.components)[0].shape[self.logits.ndim]
+        return self.family.count_targets(self.components, self.logits.ndim)
 
     @property
     def log_weights(self) -> Float[Array, "*batch comp"]:
@@ -175,9 +175,12 @@ class Mixture(eqx.Module):
         )
         return subtract_max(self.log_weights, density, axis=-1)
 
-    @eqx.filter_jit
-    def sample(self, key: PRNGKeyArray, shape: Sequence[int] = ()) -> Float[Array, "*draws dim"]:
+    def sample(self, key: Any, shape: Any = ()) -> Float[Array, "*draws dim"]:
         """Return independent draws, shape + batch_shape + (dim,)."""
+        return self._sample(checks.check_key(key), checks.as_shape(shape))
+
+    @eqx.filter_jit
+    def _sample(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*draws dim"]:
         pick_key, draw_key = jax.random.split(key)
         rows = (*shape, *self.batch_shape)
         chosen = self._select(jax.random.categorical(pick_key, self.logits, shape=rows))
@@ -186,7 +189,7 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def mean(self) -> Float[Array, "*batch dim"]:
         """Return the expectation of each row; of directions, the mean direction."""
-        if self.family.circle is not None:
+        if self.family.averages_parts:
             parts = self._per_component(self.family.mean_parts)
             return self.family.mean_of_parts(
                 jnp.sum(self.weights[..., None, None] * parts, axis=-3)
@@ -206,9 +209,10 @@ class Mixture(eqx.Module):
     @eqx.filter_jit
     def variance(self) -> Float[Array, "*batch dim"]:
         """Return the variance of each target column."""
-        between = self.family.difference(self.component_mean(), self.mean()[..., None, :]) ** 2
-        within = self.component_variance()
-        return jnp.sum(self.weights[..., None] * (within + between), axis=-2)
+        shape = (*self.logits.shape, self.dim)
+        center = jnp.broadcast_to(self.mean()[..., None, :], shape)
+        around = map_rows(self.family.variance_around, self.logits.shape)
+        return jnp.sum(self.weights[..., None] * around(self.components, center), axis=-2)
 
     def std(self) -> Float[Array, "*batch dim"]:
         """Return the standard deviation of each target column."""
@@ -227,20 +231,13 @@ class Mixture(eqx.Module):
         """Return -sum_k weight_k log weight_k, the paper's measure of collapse."""
         return jnp.sum(jax.scipy.special.entr(self.weights), axis=-1)
 
-    def marginal(self, dims: int | Sequence[int]) -> "Mixture":
+    def marginal(self, dims: Any) -> "Mixture":
         """Return the mixture of some target columns, in the order asked for."""
-        picked = (dims,) if isinstance(dims, int) else tuple(dims)
-        for index in picked:
-            if not -self.dim <= index < self.dim:
-                raise ValueError(
-                    f"dims must be column indices below {self.dim}, got {index}; columns are "
-                    "numbered from 0."
-                )
-        picked = tuple(index % self.dim for index in picked)
+        picked = checks.as_columns("dims", dims, self.dim)
         components = self._per_component(lambda params: self.family.marginal(params, picked))
-        return Mixture(self.logits, components, self.family)
+        return Mixture(self.logits, components, self.family.of_columns(picked))
 
-    def condition_on(self, dims: int | Sequence[int], y: Any) -> "Mixture":
+    def condition_on(self, dims: Any, y: Any) -> "Mixture":
         """Return the mixture of the other target columns, given the values of some.
 
         Exact: each component becomes its own conditional distribution, and its weight is the
@@ -256,8 +253,7 @@ class Mixture(eqx.Module):
         1.6
         """
         known = self.marginal(dims)
-        picked = (dims,) if isinstance(dims, int) else tuple(dims)
-        picked = tuple(index % self.dim for index in picked)
+        picked = checks.as_columns("dims", dims, self.dim)
         if len(set(picked)) != len(picked) or len(picked) >= self.dim:
             raise ValueError(
                 f"dims must be different columns, fewer than all {self.dim}, got {picked}; one "
@@ -271,7 +267,8 @@ class Mixture(eqx.Module):
             )
         one = jax.vmap(lambda params, y: self.family.condition(params, picked, y), (0, None))
         components = map_rows(one, self.batch_shape)(self.components, y)
-        return Mixture(known._log_joint(y)[1], components, self.family)
+        rest = tuple(index for index in range(self.dim) if index not in picked)
+        return Mixture(known._log_joint(y)[1], components, self.family.of_columns(rest))
 
     def reduce(self, n_components: Any) -> tuple["Mixture", Float[Array, "*batch"]]:
         """Return mixtures of fewer Gaussians, and at most how many nats each row loses.
@@ -388,6 +385,8 @@ class Mixture(eqx.Module):
         if self.family.is_discrete:
             return integers.crps(flat._range(), y[:, 0]).reshape(rows)
         grid = atoms.with_atoms(self.family.atoms, flat._grid())
+        if self.family.has_slow_cdf:
+            return univariate.crps_of_density(flat._log_density, grid, y[:, 0]).reshape(rows)
         return univariate.crps(flat._cdf(), grid, y[:, 0]).reshape(rows)
 
     @eqx.filter_jit

@@ -170,8 +170,8 @@ class AbstractPredictor(eqx.Module):
         """Return how far outside the training rows a row lies, in standard deviations."""
 
     @abc.abstractmethod
-    def member(self, index: int) -> "AbstractPredictor":
-        """Return the members with this number by themselves."""
+    def subset(self, indices: Sequence[int]) -> "AbstractPredictor":
+        """Return the members with these numbers by themselves."""
 
 
 class Predictor(AbstractPredictor):
@@ -244,12 +244,14 @@ class Predictor(AbstractPredictor):
         )
         return jax.vmap(lambda one: guard.mix(one, x))(mixtures)
 
-    def member(self, index: int) -> "Predictor":
-        """Return one member by itself, with the same guard."""
-        return Predictor(
-            jax.tree.map(lambda a: a[index][None] if eqx.is_array(a) else a, self.members),
-            self.guard,
+    def subset(self, indices: Sequence[int]) -> "Predictor":
+        """Return some members by themselves, with the same guard."""
+        chosen = np.asarray(indices)
+        # Not by JAX, which would compile a program for each shape.
+        members = jax.tree.map(
+            lambda a: jnp.asarray(np.asarray(a)[chosen]) if eqx.is_array(a) else a, self.members
         )
+        return Predictor(members, self.guard)
 
 
 def average(networks: Sequence[MixtureNetwork], guard: Guard | None = None) -> Predictor:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from .. import _defaults
 from .._errors import check_choice
 from ..mixture import gaussian_mixture
-from .base import AbstractLikelihood, AbstractLoss, AbstractObjective
+from .base import AbstractLikelihood, AbstractLoss, AbstractObjective, split_window
 from .beta_nll import BetaNLL
 from .mse import MSE
 from .ngem import ANNEALED, DEFAULT, DERIVED, LISTING, NGEM
@@ -109,4 +109,5 @@ __all__ = [
     "get_objective",
     "ngem_loss",
     "nll_loss",
+    "split_window",
 ]

@@ -87,7 +87,8 @@ class AbstractObjective(abc.ABC):
         Args:
             mixture: Predicted densities.
             y: One target per row, with the axes that `Mixture` says; for a likelihood also the ends
-                of intervals, in twice as many columns.
+                of intervals, in twice as many columns, and after them those of windows, in four
+                times as many.
             power: Overrides the objective's own strength, for schedules.
             condition: Where rows share conditions, the mixture has a row for each condition, and
                 this is the condition of each target. The gradient is the same as if the mixture's
@@ -95,7 +96,8 @@ class AbstractObjective(abc.ABC):
         """
         if condition is not None:
             return self._losses_by_condition(mixture, y, power, condition)
-        has_ends = y.ndim > len(mixture.batch_shape) and y.shape[-1] == 2 * mixture.dim
+        many = (2 * mixture.dim, 4 * mixture.dim)
+        has_ends = y.ndim > len(mixture.batch_shape) and y.shape[-1] in many
         columns = y.shape[-1] if has_ends else mixture.dim
         y = checks.shape_targets("y", y, mixture.batch_shape, columns)
         rows = y.shape[:-1]
@@ -197,8 +199,14 @@ class AbstractLikelihood(AbstractObjective):
         power: Power | None = None,
     ) -> Float[Array, "*rows"]:
         prepared = self.prepare(family, logits, components, power)
-        density = jax.vmap(family.log_likelihood, in_axes=(0, None))(prepared.components, y)
-        return self._finish(prepared.log_weights, density, prepared.discount)
+        observed, window = split_window(family, prepared.components, y)
+        likelihood = jax.vmap(family.log_likelihood, in_axes=(0, None))
+        density = likelihood(prepared.components, observed)
+        loss = self._finish(prepared.log_weights, density, prepared.discount)
+        if window is None:
+            return loss
+        seen = likelihood(prepared.components, window)
+        return loss + jax.nn.logsumexp(prepared.log_weights + seen, axis=0)
 
     def _losses_by_condition(
         self,
@@ -256,3 +264,16 @@ def with_gradient_of(
 ) -> Float[Array, "*rows"]:
     """Return a value that sends back the gradient of another one."""
     return stop_gradient(value) + (other - stop_gradient(other))
+
+
+def split_window(
+    family: AbstractFamily, components: Params, y: Float[Array, "given *rows"]
+) -> tuple[Float[Array, "..."], Float[Array, "..."] | None]:
+    """Return what is known of targets, and the windows in which they had to lie, if there are some.
+
+    Only rows inside a window are seen: their density is divided by its probability.
+    """
+    if y.shape[0] != 4 * family.count_targets(components, axis=1):
+        return y, None
+    observed, window = jnp.split(y, 2)
+    return observed, window

@@ -186,22 +186,30 @@ def families_table(spec: Spec, results: Results) -> Table:
     rows = [["targets", "method", "NLL", "minus Gaussian's", "rounds"]]
     for name, table in spec.settings["tables"].items():
         base = scores(results.select(dataset=name, method="gaussian"), "nll")
-        for method in ("gaussian", "family", "second", "ngboost"):
+        for method in ("gaussian", "family", "second", "ngboost", "lightgbmlss"):
             runs = results.select(dataset=name, method=method)
             if not runs or "absent" in runs[0]:
                 continue
             nll = scores(runs, "nll")
-            own = {"gaussian": "gaussian", "ngboost": f"NGBoost {table.get('ngboost')}"}
+            own = {
+                "gaussian": "gaussian",
+                "ngboost": f"NGBoost {table.get('ngboost')}",
+                "lightgbmlss": f"LightGBMLSS {table.get('lightgbmlss')}",
+            }
             rows.append(
                 [
                     name,
-                    own.get(method) or table[method],
+                    own.get(method) or _family_name(table[method]),
                     f"{nll.mean():.3f}",
                     f"{(nll - base).mean():+.3f}",
                     f"{scores(runs, 'rounds').mean():.0f}",
                 ]
             )
     return rows
+
+
+def _family_name(family: str | list[str]) -> str:
+    return family if isinstance(family, str) else ", ".join(family)
 
 
 def densities_table(spec: Spec, results: Results) -> Table:
@@ -231,6 +239,7 @@ TABLES: dict[str, Callable[[Spec, Results], Any]] = {
     "boosting": curvature_table,
     "boosting_peers": peers_table,
     "families": families_table,
+    "families_more": families_table,
     "fig1": densities_table,
     "low_rank": covariance_table,
     "objectives": objective_table,

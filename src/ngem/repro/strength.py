@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble import stack
+from ..estimator.observations import round_ends
 from ..estimator.portfolio import QUALITIES, make_kind
 from ..estimator.prediction import Model
+from ..estimator.preprocessing import Table
 from ..estimator.regressor import MDNRegressor
-from ..estimator.stack import stack_models
+from ..estimator.stacking import choose_repeats, combine
 from . import boosting_peers
 from .boosting_study import Problem, problem
 from .store import Run, Unit, rounded
@@ -25,7 +26,7 @@ class Settings:
     Attributes:
         datasets: UCI sets, each with its number of published splits, the first ones.
         resolutions: Steps of targets that are rounded, by set, for ours; others are exact.
-        single: By method: kinds that are also scored by themselves.
+        single: By method: a kind by itself.
         stacks: By method: the preset whose kinds are stacked. All kinds of all presets are fitted
             once.
         networks: By method: parameters of `MDNRegressor` that differ from its defaults. Of several
@@ -55,7 +56,7 @@ class Settings:
 
 def units(settings: Settings) -> list[Unit]:
     """Return one unit for each set, split and method; all sets of a split come first."""
-    methods = [PORTFOLIO, *settings.networks, *settings.peers]
+    methods = [PORTFOLIO, *settings.single, *settings.networks, *settings.peers]
     return [
         {"dataset": name, "method": method, "seed": seed}
         for seed in range(max(settings.datasets.values()))
@@ -69,10 +70,13 @@ def run(settings: Settings, unit: Unit) -> dict[str, Any]:
     """Return the test scores of a method on a split, in the set's units; nothing is chosen."""
     method, seed = unit["method"], unit["seed"]
     rows = problem(unit["dataset"], seed)
+    shared = {"resolution": settings.resolutions.get(unit["dataset"]), "random_state": seed}
     if method == PORTFOLIO:
-        return {"scores": _portfolio(settings, rows, unit)}
+        return {"scores": _portfolio(settings, rows, unit["dataset"], shared)}
+    if method in settings.single:
+        kind = make_kind(settings.single[method], **shared).fit(rows.x, rows.y)
+        return _scores(settings, kind.model_, rows, unit["dataset"])
     if method in settings.networks:
-        shared = {"resolution": settings.resolutions.get(unit["dataset"]), "random_state": seed}
         model = _network({**settings.networks[method], **shared}, rows)
         return _scores(settings, model.model_, rows, unit["dataset"])
     peers = boosting_peers.Settings(
@@ -113,28 +117,27 @@ def _network(parameters: dict[str, Any], rows: Problem) -> MDNRegressor:
     return max(fitted, key=held_out)
 
 
-def _portfolio(settings: Settings, rows: Problem, unit: Unit) -> dict[str, dict[str, Any]]:
-    """Fit every kind once; return the scores of single kinds and of stacks."""
-    kinds = {name for preset in settings.stacks.values() for name in QUALITIES[preset]}
-    names = [name for name in QUALITIES["best"] if name in kinds | set(settings.single.values())]
-    shared = {
-        "resolution": settings.resolutions.get(unit["dataset"]),
-        "random_state": unit["seed"],
-    }
-    fitted = {name: make_kind(name, **shared).fit(rows.x, rows.y) for name in names}
-    scores = {
-        method: _scores(settings, fitted[kind].model_, rows, unit["dataset"])
-        for method, kind in settings.single.items()
-    }
+def _portfolio(
+    settings: Settings, rows: Problem, name: str, shared: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Fit every kind once, as often as a stack does; return the scores of all stacks."""
+    repeats = choose_repeats(len(rows.y))
+    table = Table(rows.x, rows.y[:, None])
+    if shared["resolution"] is not None:
+        table = table._replace(ends=round_ends(table.y, shared["resolution"]))
+    fitted: dict[str, Any] = {}
+    scores = {}
     for method, preset in settings.stacks.items():
-        models = [fitted[name] for name in QUALITIES[preset]]
-        held_out = np.column_stack([model.oof_log_prob_ for model in models])
-        weights = stack(held_out[np.isfinite(held_out).all(axis=1)]).weights
-        used = [model.model_ for model, weight in zip(models, weights, strict=True) if weight]
-        joint = stack_models(used, weights[weights > 0], rows.x[:1])
+        for kind in QUALITIES[preset]:
+            if kind not in fitted:
+                fitted[kind] = make_kind(kind, repeats=repeats, **shared).fit(rows.x, rows.y)
+        kinds = [fitted[kind] for kind in QUALITIES[preset]]
+        combined = combine(kinds, table, None, repeats)
         scores[method] = {
-            **_scores(settings, joint, rows, unit["dataset"]),
-            "weights": dict(zip(QUALITIES[preset], rounded(weights, 3), strict=True)),
+            **_scores(settings, combined.model, rows, name),
+            "held_out_nll": rounded(combined.all_nll),
+            "width": rounded(combined.width.factor),
+            "weights": dict(zip(QUALITIES[preset], rounded(combined.weights, 3), strict=True)),
         }
     return scores
 

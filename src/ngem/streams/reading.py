@@ -1,4 +1,4 @@
-"""All rows of a stream in order, and reading ahead."""
+"""The rows of a stream in order, and reading ahead."""
 
 import queue
 import threading
@@ -6,7 +6,25 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .source import AbstractSource, Piece
+
+#: Runs of a source. They are what processes divide among them, so that a result does not depend on
+#: the number of processes.
+_MOST_RUNS = 64
+
+
+class Run(NamedTuple):
+    """Pieces that one process reads, one after another.
+
+    Attributes:
+        pieces: The pieces.
+        start: Number of the first row in the stream, from 0.
+    """
+
+    pieces: Sequence[Piece]
+    start: int
 
 
 class Block(NamedTuple):
@@ -15,21 +33,39 @@ class Block(NamedTuple):
     Attributes:
         piece: The piece that holds them.
         start: Number of the first of them within the piece.
+        number: Number of the first of them in the stream.
         table: The rows, an Arrow table.
     """
 
     piece: Piece
     start: int
+    number: int
     table: Any
 
 
-def in_order(source: AbstractSource, columns: Sequence[str]) -> Iterator[Block]:
-    """Yield all rows, piece by piece."""
-    for piece in source.pieces:
+def make_runs(pieces: Sequence[Piece]) -> list[Run]:
+    """Return the pieces of a source as at most 64 runs of about as many rows."""
+    if any(piece.rows is None for piece in pieces):
+        return [Run(pieces, 0)]
+    rows = np.array([piece.rows for piece in pieces])
+    starts = np.cumsum(rows) - rows
+    # By the middle row of each piece, in equal parts of all rows.
+    part = (2 * starts + rows) * _MOST_RUNS // (2 * rows.sum())
+    firsts = np.unique(part, return_index=True)[1].tolist()
+    ends = [*firsts[1:], len(rows)]
+    return [
+        Run(pieces[first:end], int(starts[first])) for first, end in zip(firsts, ends, strict=True)
+    ]
+
+
+def in_order(source: AbstractSource, columns: Sequence[str], run: Run) -> Iterator[Block]:
+    """Yield the rows of a run, piece by piece."""
+    number = run.start
+    for piece in run.pieces:
         start = 0
         for table in source.read(piece, columns):
-            yield Block(piece, start, table)
-            start += table.num_rows
+            yield Block(piece, start, number, table)
+            start, number = start + table.num_rows, number + table.num_rows
 
 
 class Prefetched:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .hashing import hash_rows
-from .reading import Block, in_order
+from .reading import Block, Run, in_order, make_runs
 from .source import (
     AbstractSource,
     ParquetSource,
@@ -117,9 +117,14 @@ class Stream:
         """Names of all columns to read."""
         return list(dict.fromkeys([*self.features, *self.targets, *(self.keys or [])]))
 
-    def in_order(self) -> Iterator[Block]:
-        """Yield all rows in the order of the files."""
-        return in_order(self.source, self.columns)
+    @property
+    def runs(self) -> list[Run]:
+        """All rows, in parts that can be read by different processes."""
+        return make_runs(self.source.pieces)
+
+    def in_order(self, run: Run) -> Iterator[Block]:
+        """Yield the rows of a run in the order of the files."""
+        return in_order(self.source, self.columns, run)
 
     def hashes(self, block: Block) -> np.ndarray:
         """Return the hash of each row of a block."""

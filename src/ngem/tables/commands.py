@@ -68,13 +68,12 @@ def fit(
     code = start_fit(processes, out)
     if code is not None:
         return code
-    is_stream = source.memory is not None
-    team = make_team(processes, split, source.model, settings, out, is_stream=is_stream)
+    team = make_team(processes, split, source.model, settings, out)
     if team is not None and not team.place.is_first:
         output = Output(quiet=True)
         estimator.set_params(verbose=0)
     working = contextlib.nullcontext() if team is None else team.at_work()
-    if not is_stream:
+    if source.memory is None:
         with opened(source.path, source.how) as table:
             schema, rows, facts = source.load(table)
         output.text(messages.table_text(source.path, {**settings, **facts}))
@@ -382,14 +381,12 @@ def judge(estimator: Estimator, rows: Rows, targets: Sequence[str]) -> dict[str,
 def _honest_scores(estimator: Estimator, rows: Rows) -> scores.RowScores:
     """Return the scores of each held-out row once, or of all rows if none were held out."""
     assert estimator.oof_log_prob_ is not None, "a loaded estimator does not know its rows"
-    parts, seen = [], np.zeros(len(rows.x), bool)
-    for fold, model in estimator.held_out_models():
-        new = fold[~seen[fold]]  # a few rows are in two folds
-        seen[new] = True
-        part = scores.score_rows(model, rows.x[new], rows.y[new])
-        # The member alone has not seen these rows. For this density the linear model beside it has
-        # left each of them out as well.
-        parts.append(part._replace(nll=-estimator.oof_log_prob_[new]))
+    parts = []
+    for held_out, model in estimator.held_out_models():
+        part = scores.score_rows(model, rows.x[held_out], rows.y[held_out])
+        # Only the members have not seen these rows. For this density the linear model beside them
+        # has left each of them out as well.
+        parts.append(part._replace(nll=-estimator.oof_log_prob_[held_out]))
     return scores.join(parts) if parts else scores.score_rows(estimator.model_, rows.x, rows.y)
 
 

@@ -82,9 +82,10 @@ class Kind:
         """Return plain numbers about how the members, or the kinds of a stack, were trained."""
         facts = estimator.diagnostics_
         if not self.step:
-            names = ("best_kind", "gain_over_best_kind")
+            names = ("best_kind", "gain_over_best_kind", "width", "gain_of_width")
             kinds = [kind.plain() for kind in estimator.kinds_]
-            return {"kinds": kinds, **{name: facts[name] for name in names}}
+            own = {"kinds": kinds, "folds": estimator.n_members}
+            return {**own, **{name: facts[name] for name in names}}
         names = ("effective_components", "dead_components")
         return {
             **{name: facts[name] for name in names},

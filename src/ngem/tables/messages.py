@@ -111,7 +111,7 @@ def count(number: int, what: str) -> str:
 def _are_counts(facts: dict[str, Any]) -> bool:
     """Return whether the user has chosen a family of counts: rounding is then no fault."""
     family = facts.get("family") or ""
-    return is_known(family, "diag") and get_family(family).is_discrete
+    return is_known(family, "diag") and not get_family(family).takes_intervals
 
 
 def _proposals(facts: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -148,10 +148,11 @@ def _stack_text(result: dict[str, Any]) -> str:
     kinds = result["kinds"]
     width = max(len(kind["name"]) for kind in kinds)
     number = "1 kind of model" if len(kinds) == 1 else f"{len(kinds)} kinds of models"
+    members = f"{result['members']} members of each kind"
     lines = [
         _gains_text(result),
-        f"Split:    {result['training_rows']:,} rows in {result['members']} folds; each member "
-        f"holds one fold out (seed {result['seed']})",
+        f"Split:    {result['training_rows']:,} rows; {members}, and each holds out one row in "
+        f"{result['folds']} (seed {result['seed']})",
         f"Training: {number} in {result['seconds']:.1f} s, weighted by held-out rows",
     ]
     for kind in kinds:
@@ -160,7 +161,15 @@ def _stack_text(result: dict[str, Any]) -> str:
         else:
             told = kind["outcome"]
         lines.append(f"  {kind['name']:<{width}}  {told}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"Width:    {width_text(result['width'], result['gain_of_width'])}"])
+
+
+def width_text(width: float, gain: float) -> str:
+    """Return what held-out rows said of the width of a stack's components."""
+    if width == 1.0:
+        return "components are as wide as they were learned; held-out rows prefer that"
+    narrower = f"components are {1 - width:.0%} narrower, chosen by held-out rows"
+    return f"{narrower} ({gain:.3f} nat per row)"
 
 
 def summary_text(result: dict[str, Any]) -> str:
@@ -296,6 +305,8 @@ def _summary_lines(result: dict[str, Any]) -> Iterator[str]:
     if result["judged_by"] == "folds":
         folds = f"held-out rows of {result['members']} folds"
         judged = f"{folds}, each by a {member} that had not seen it:"
+    if "kinds" in result:
+        judged = "held-out rows, each by the members that had not seen it:"
     yield f"\nOn the {scores['rows']:,} {judged}"
     yield from _score_lines(scores)
     if "kinds" in result:

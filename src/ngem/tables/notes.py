@@ -29,6 +29,12 @@ def rare_notes(schema: Schema, x: np.ndarray) -> dict[str, str]:
                 f"read as its {len(column.categories)} most common categories; the others, in "
                 f"{rare:,} rows, count as one: {OTHER}"
             )
+        elif column.common is not None:
+            read = f"read its {column.common} most common ones, and the others as one: {OTHER}"
+            read = read if column.common else "do not tell them apart, because all are rare"
+            notes[column.name] = (
+                f"trees read its {len(column.categories):,} categories; networks {read}"
+            )
     return notes
 
 

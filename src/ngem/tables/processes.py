@@ -120,8 +120,6 @@ def make_team(
     model: str,
     settings: Mapping[str, Any],
     out: Path,
-    *,
-    is_stream: bool = False,
 ) -> Team | None:
     """Return the processes that this one belongs to, or None if it is alone.
 
@@ -132,17 +130,11 @@ def make_team(
         model: Kind of the model.
         settings: Parameters of the estimator that were given.
         out: The model file.
-        is_stream: Whether rows are read from a stream.
     """
     if text is None or count_processes(text) == 1:
         return None
-    is_single = model == "network" and settings.get("n_members") == 1 and not is_stream
+    is_single = model == "network" and settings.get("n_members") == 1
     split = check_choice("--split", split or ("rows" if is_single else "members"), _SPLITS)
-    if split == "rows" and is_stream:
-        raise TableError(
-            "--split rows must come without --stream, because each process then holds all rows, "
-            "got both; leave --split out, and processes train members."
-        )
     if split == "rows" and model != "network":
         raise TableError(
             f"--split rows must come with --model network, got --model {model}, which has no "

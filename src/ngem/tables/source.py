@@ -118,7 +118,12 @@ class Source:
 
         Columns in which all categories are rare are left out, with a note.
         """
-        found = encoding.describe(batch.features, most=self.kind.estimator._most_categories)
+        estimator = self.kind.estimator
+        found = encoding.describe(
+            batch.features,
+            most=estimator._most_categories,
+            common=estimator._common_categories,
+        )
         columns = tuple(
             values._replace(kind=column.kind, format=column.format)
             for column, values in zip(schema.features, found, strict=True)

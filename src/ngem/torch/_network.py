@@ -35,8 +35,8 @@ class Features(nn.Module):
         location: Subtracted from each column.
         scale: Divides each column.
         one_hot: Where codes of categories become columns of 0 and 1: for each column above, the
-            column of x it comes from and the code for which it is 1, NaN if it is the number
-            itself. None if there are no categories.
+            column of x it comes from, and the codes from and up to which it is 1, NaN if it is
+            the number itself. None if there are no categories.
     """
 
     fill: Tensor
@@ -45,6 +45,7 @@ class Features(nn.Module):
     scale: Tensor
     source: Tensor
     code: Tensor
+    last: Tensor
 
     def __init__(
         self,
@@ -52,12 +53,13 @@ class Features(nn.Module):
         flagged: np.ndarray,
         location: np.ndarray,
         scale: np.ndarray,
-        one_hot: tuple[np.ndarray, np.ndarray] | None = None,
+        one_hot: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     ) -> None:
         super().__init__()
         self.has_categories = one_hot is not None
-        source, code = one_hot or (np.arange(len(fill)), np.full(len(fill), np.nan))
-        floats = {"fill": fill, "location": location, "scale": scale, "code": code}
+        plain = np.full(len(fill), np.nan)
+        source, code, last = one_hot or (np.arange(len(fill)), plain, plain)
+        floats = {"fill": fill, "location": location, "scale": scale, "code": code, "last": last}
         for name, value in floats.items():
             self.register_buffer(name, torch.from_numpy(np.array(value, np.float64)))
         for name, value in {"flagged": flagged, "source": source}.items():
@@ -74,7 +76,8 @@ class Features(nn.Module):
         x = x.to(self.fill.dtype)
         if self.has_categories:
             picked = x.index_select(1, self.source)
-            x = torch.where(self.code.isnan(), picked, (picked == self.code).to(x.dtype))
+            inside = (picked >= self.code) & (picked <= self.last)
+            x = torch.where(self.code.isnan(), picked, inside.to(x.dtype))
         missing = x.isnan()
         filled = torch.where(missing, self.fill, x)
         scaled = ((filled - self.location) / self.scale).clamp(-_LIMIT, _LIMIT)
@@ -240,12 +243,19 @@ class MixtureStack(nn.Module):
     Args:
         parts: Modules for the same features and targets.
         weights: The weight of each.
+        width: Factor of the scales of all components.
     """
 
     log_weights: Tensor
 
-    def __init__(self, parts: Sequence[MixtureDensityNetwork], weights: np.ndarray) -> None:
+    def __init__(
+        self,
+        parts: Sequence[MixtureDensityNetwork],
+        weights: np.ndarray,
+        width: float = 1.0,
+    ) -> None:
         super().__init__()
+        self.width = width
         self.parts = nn.ModuleList(parts)
         self.register_buffer("log_weights", torch.from_numpy(np.log(np.array(weights, np.float64))))
         self.target_location, self.target_scale = parts[0].target_location, parts[0].target_scale
@@ -258,7 +268,8 @@ class MixtureStack(nn.Module):
             for mixture, weight in zip(mixtures, self.log_weights.unbind(), strict=True)
         ]
         means, scales = ([part[index] for part in mixtures] for index in (1, 2))
-        return MixtureParameters(torch.cat(logits, 1), torch.cat(means, 1), torch.cat(scales, 1))
+        scale = self.width * torch.cat(scales, 1)
+        return MixtureParameters(torch.cat(logits, 1), torch.cat(means, 1), scale)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the conditional mean, (rows, dim)."""

@@ -73,6 +73,7 @@ class Checkpoint:
 
     def load_place(self, like: State) -> tuple[State, History, Place] | None:
         """Return state, history and the place in a stream, or None if there is no file yet."""
+        _files.clear_leftovers(self._path)
         if not self._path.exists():
             return None
         arrays, header = _files.read(self._path, kind=_KIND, version=_VERSION)

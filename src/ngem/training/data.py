@@ -61,6 +61,19 @@ class Batches(NamedTuple):
     size: int
     n_batches: int
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether each device has its own rows only."""
+        return False
+
+    def mass(self, batch: Data | None, number: Int[Array, ""]) -> Float[Array, ""]:
+        """Return the sum of the weights of a batch."""
+        del number
+        assert batch is not None, "every device has all rows"
+        if batch.weights is None:
+            return jnp.asarray(len(batch.y), batch.y.dtype)
+        return jnp.sum(batch.weights)
+
     def take(self, data: Data, number: Int[Array, ""]) -> Data:
         """Return a batch; rows that only fill up the last batch have weight zero."""
         index = jax.lax.dynamic_slice(self.order, (number * self.size,), (self.size,))

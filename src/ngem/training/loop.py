@@ -96,7 +96,7 @@ def fit(
     placed = run
     if mesh is not None:
         check_agreement(mesh, arrays_identity((run, resume)))
-        placed, resume = _spread(run, mesh), (replicated(mesh, resume[0]), resume[1])
+        placed, resume = spread(run, mesh), (replicated(mesh, resume[0]), resume[1])
     state, history = _run_to_the_end(placed, *resume, max_epochs, callbacks, save)
     return finish(run, state if mesh is None else local(state), history)
 
@@ -179,7 +179,7 @@ def make_run(
     )
 
 
-def _spread(run: Run, mesh: Mesh) -> Run:
+def spread(run: Run, mesh: Mesh) -> Run:
     """Return the run on a mesh: all training rows on every device, and a part of the others."""
     data, hyper = replicated(mesh, (run.data, run.hyper))
     validation = run.validation

@@ -18,7 +18,7 @@ from ..nn import MixtureNetwork, apply, output_gradient, tapped
 from ..objectives import NLL, AbstractObjective
 from ..objectives.layout import rows_go_last
 from ..optimizers import tapped_statistics
-from .data import Batches, Data
+from .data import Data
 from .plan import Hyper, Plan
 from .state import NOISE, State, as_vector, make_optimizer
 
@@ -53,13 +53,27 @@ class AbstractBatches(Protocol):
 
     Attributes:
         n_batches: Batches per epoch.
+        is_divided: Whether each device of a mesh has its own rows only, not all.
     """
 
     @property
     def n_batches(self) -> Any: ...
 
+    @property
+    def is_divided(self) -> bool: ...
+
+    def mass(self, batch: Data | None, number: Int[Array, ""]) -> Float[Array, ""]:
+        """Return the sum of the weights of a batch."""
+        ...
+
     def take(self, data: Data, number: Int[Array, ""]) -> Data:
         """Return a batch."""
+        ...
+
+    def take_part(
+        self, data: Data, number: Int[Array, ""], part: Int[Array, ""], parts: int
+    ) -> Data:
+        """Return the part of a batch that belongs to a device, with weights."""
         ...
 
 
@@ -70,8 +84,11 @@ def take_step(
 
     A step whose loss or gradient is not finite is skipped and counted.
     """
+    is_whole = run.mesh is None or not batches.is_divided
+    batch = batches.take(run.data, number) if is_whole else None
     step = _Step(
-        batches.take(run.data, number),
+        batch,
+        batches.mass(batch, number).astype(run.data.y.dtype),
         state.step.astype(run.data.y.dtype),
         run.hyper.max_epochs * batches.n_batches,
         state.random_key(NOISE, state.step),
@@ -80,7 +97,6 @@ def take_step(
     if run.mesh is None:
         value, grads = jax.value_and_grad(partial(_mean_loss, run, step))(state.params)
     else:
-        assert isinstance(batches, Batches), "a stream trains on one device"
         value, grads = _gradient_on_mesh(run, run.mesh, batches, step, number, state.params)
     grads, is_sound = _clip(run.plan, as_vector(run.plan, grads)[0])
     is_sound &= jnp.isfinite(value)
@@ -102,9 +118,13 @@ def take_step(
 
 
 class _Step(NamedTuple):
-    """What belongs to one step: its rows, its place in training and its randomness."""
+    """What belongs to one step: its rows, its place in training and its randomness.
 
-    batch: Data
+    The rows are None where each device of a mesh has some of them.
+    """
+
+    batch: Data | None
+    mass: Float[Array, ""]
     number: Float[Array, ""]
     n_steps: Int[Array, ""]
     key: PRNGKeyArray
@@ -115,16 +135,9 @@ class _Step(NamedTuple):
         """The fraction of training that lies behind."""
         return self.number / self.n_steps.astype(self.number.dtype)
 
-    @property
-    def mass(self) -> Float[Array, ""]:
-        """The sum of the rows' weights."""
-        batch = self.batch
-        if batch.weights is None:
-            return jnp.asarray(len(batch.y), batch.y.dtype)
-        return jnp.sum(batch.weights)
-
 
 def _mean_loss(run: Run, step: _Step, params: Any) -> Float[Array, ""]:
+    assert step.batch is not None, "one device has all rows"
     weights, power = step.batch.weights, run.hyper.power_at(step.progress, step.annealed)
     losses = row_losses(run.network(params), run.plan.objective, step.batch, power, step.key)
     if weights is None:
@@ -133,15 +146,15 @@ def _mean_loss(run: Run, step: _Step, params: Any) -> Float[Array, ""]:
 
 
 def _gradient_on_mesh(
-    run: Run, mesh: Mesh, batches: Batches, step: _Step, number: Int[Array, ""], params: Any
+    run: Run, mesh: Mesh, batches: AbstractBatches, step: _Step, number: Int[Array, ""], params: Any
 ) -> tuple[Float[Array, ""], Any]:
     """Return a batch's mean loss and its gradient; each device computes those of its rows."""
     power = run.hyper.power_at(step.progress, step.annealed)
     objective, parts = run.plan.objective, mesh.size
 
-    def of_part(part: Int[Array, ""], given: tuple) -> tuple[Float[Array, ""], Any]:
-        params, static, data, order, number, power, key = given
-        rows = batches._replace(order=order).take_part(data, number, part, parts)
+    def of_part(part: Int[Array, ""], given: tuple, own: Any) -> tuple[Float[Array, ""], Any]:
+        params, static, data, batches, number, power, key = given
+        rows = batches.take_part(own if data is None else data, number, part, parts)
         key = jax.random.fold_in(key, part)  # each device drops other units
 
         def total(params: Any) -> Float[Array, ""]:
@@ -152,8 +165,9 @@ def _gradient_on_mesh(
         value, grads = jax.value_and_grad(total)(params)
         return value, as_vector(run.plan, grads)[0]
 
-    given = (params, run.static, run.data, batches.order, number, power, step.key)
-    value, grads = added_up(mesh, of_part, given)
+    whole, own = (None, run.data) if batches.is_divided else (run.data, None)
+    given = (params, run.static, whole, batches, number, power, step.key)
+    value, grads = added_up(mesh, of_part, given, own)
     mass = jnp.maximum(step.mass, jnp.finfo(value.dtype).tiny)
     undo = as_vector(run.plan, params)[1]
     return value / mass, jax.tree.map(lambda leaf: leaf / mass, undo(grads))
@@ -236,6 +250,7 @@ def _update(
     optimizer: Any = make_optimizer(run.plan, rate, network)
     extra = {}
     if run.plan.optimizer_spec.needs_curvature:
+        assert step.batch is not None, "`fit_stream` refuses these optimizers on a mesh"
         extra["curvature"] = _curvature(network, step.batch.rows, step.key)
     updates, optimizer_state = optimizer.update(grads, optimizer_state, params, **extra)
     decay = rate * run.hyper.weight_decay

@@ -10,7 +10,7 @@ from ...estimator.schema import Column, Schema
 from .. import scores as table_scores
 from ..encode import Rows, category_codes
 from ..kinds import Estimator, kind_of
-from ..messages import gain_text
+from ..messages import gain_text, width_text
 from ..scores import RowScores
 from . import figures
 from .figures import number
@@ -70,6 +70,7 @@ def _components(model: Estimator) -> dict[str, str]:
         gain = _gain(model.diagnostics_["gain_over_best_kind"])
         return {
             "At the fit: gain over the best kind alone": gain,
+            "Width": width_text(model.width_, model.diagnostics_["gain_of_width"]),
             "Components of all members together": str(model.n_components_),
         }
     effective = model.diagnostics_["effective_components"]
