@@ -84,10 +84,13 @@ class _Files:
 def predict_command(*, features: int) -> Turn:
     """Return a turn that gives the CPU seconds of `ngem predict` for one row."""
     files = _Files(features)
-    words = ["predict", files.model, str(files.write("one", 1)), "--force"]
-    words += ["--out", str(files.place("out.csv"))]
-    use_of(words)  # leaves its programs for the next process
-    return lambda: use_of(words).seconds
+    row, out = str(files.write("one", 1)), str(files.place("out.csv"))
+
+    def turn() -> float:
+        return use_of(["predict", files.model, row, "--force", "--out", out]).seconds
+
+    turn()  # leaves its programs for the next process
+    return turn
 
 
 def command_memory(*, command: str, rows: int, features: int) -> Turn:
