@@ -30,8 +30,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "with bins": {"n_bins": 16},
     "without bins": {"n_bins": None},
     "300,000 rows": {"n_rows": 300_000},
-    "30,000 rows": {"n_rows": 30_000},
-    "2 x 128": {"hidden_sizes": (128, 128)},
+    "three corners": {"n_corners": 3},
+    "five corners": {"n_corners": 5},
+    "2 x 512": {"hidden_sizes": (512, 512)},
+    "2 x 512, 300,000 rows": {"hidden_sizes": (512, 512), "n_rows": 300_000},
 }
 
 #: Rows to use at most, a fifth of them for scoring.

@@ -149,12 +149,20 @@ def test_gaps_are_accepted_and_weights_count():
     x, y = steps()
     x[3, 0] = np.nan
     weights = np.where(np.arange(len(y)) < 150, 2.0, 1.0)
+    weights[::7] = 0.0
     kinds = [("network", clone(NETWORK).set_params(missing="impute", max_epochs=2))]
     fitted = DensityStack(kinds, n_members=2, random_state=0).fit(x, y, weights)
     assert np.isfinite(fitted.predict(x)).all()
+    counted = weights > 0
+    np.testing.assert_array_equal(np.isfinite(fitted.oof_log_prob_), counted)
     assert fitted.diagnostics_["oof_nll"] == pytest.approx(
-        -np.average(fitted.oof_log_prob_, weights=weights)
+        -np.average(fitted.oof_log_prob_[counted], weights=weights[counted])
     )
+    for rows, held_out in fitted.held_out_models():
+        found = held_out.log_prob(x[rows], y[rows, None])
+        # The linear model beside the networks is another one without the only row with a gap.
+        off = np.abs(found - fitted.oof_log_prob_[rows])[rows != 3]
+        assert off.max() < 0.2
 
 
 @pytest.mark.slow

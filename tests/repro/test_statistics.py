@@ -71,3 +71,12 @@ def test_the_fraction_of_training_is_when_the_partners_end_is_reached():
     assert fraction([({"curve": curves[0]}, {"curve": curves[1]})], "") == 0.5
     assert fraction([({"curve": curves[1]}, {"curve": curves[0]})], "") == np.inf
     assert fraction([({}, {"curve": curves[0]})], "") == np.inf
+
+
+def test_a_coverage_is_at_fault_beyond_two_points_or_two_standard_errors():
+    fault = STATISTICS["coverage fault"]
+    few = [{"coverage50": 0.62, "test_rows": 60}, {"coverage50": 0.58, "test_rows": 40}]
+    assert fault(few, "coverage50") == pytest.approx(0.1 - 2 * stats.binom(100, 0.5).std() / 100)
+    many = [{"coverage90": 0.87, "test_rows": 10_000}]
+    assert fault(many, "coverage90") == pytest.approx(0.03 - 0.02)
+    assert fault([{"coverage99": 1.0, "test_rows": 50}], "coverage99") < 0

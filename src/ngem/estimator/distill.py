@@ -36,6 +36,8 @@ def distill(
     X: Any,
     *,
     n_rows: int = 100_000,
+    n_draws: int = 1,
+    n_corners: int = 2,
     random_state: Any = None,
     **settings: Any,
 ) -> MDNRegressor:
@@ -49,6 +51,8 @@ def distill(
         teacher: A fitted estimator: a stack, networks or trees.
         X: Features like those it was fitted to; the more rows, the better.
         n_rows: Rows to learn from.
+        n_draws: Targets that are drawn for each of them.
+        n_corners: Between how many rows of X each lies; 1 for rows of X alone.
         random_state: Seed of rows, draws and of the network.
         settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`. It has bins of
             each feature (`n_bins=16`) if most of the teacher is trees, or networks with bins.
@@ -60,8 +64,10 @@ def distill(
     """
     x = teacher._read_features(X)
     rng = read_state(random_state)
-    rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)))
-    draws = teacher.model_.sample(rows, 1, to_key(rng))[:, 0]
+    rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)), n_corners)
+    draws = teacher.model_.sample(rows, n_draws, to_key(rng))
+    draws = draws.reshape(-1, draws.shape[2])
+    rows = np.repeat(rows, n_draws, axis=0)
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
     seed = draw_seed(rng)
     own: dict[str, Any] = {"missing": "impute"} if np.isnan(rows).any() else {}
@@ -81,20 +87,30 @@ def is_stepped(teacher: DensityRegressor) -> bool:
 
 
 def between_neighbors(
-    x: Float[np.ndarray, "batch column"], n_rows: int, rng: np.random.Generator
+    x: Float[np.ndarray, "batch column"],
+    n_rows: int,
+    rng: np.random.Generator,
+    n_corners: int = 2,
 ) -> Float[np.ndarray, "more column"]:
-    """Return rows that are like those of x: each lies between one of them and a neighbor.
+    """Return rows that are like those of x: each lies between one of them and its neighbors.
 
-    A column of few values, and a category, has the value of either end, and so has a gap.
+    A column of few values, and a category, has the value of the closest of them, and so has a gap.
+
+    Args:
+        x: Rows.
+        n_rows: How many to return.
+        rng: Source of randomness.
+        n_corners: Between how many rows each lies.
     """
     some = x if len(x) <= _MOST_ROWS else x[rng.choice(len(x), _MOST_ROWS, replace=False)]
     neighbors = _nearest(some)
-    ends = rng.integers(len(some), size=n_rows)
-    others = neighbors[ends, rng.integers(neighbors.shape[1], size=n_rows)]
-    a, b = some[ends], some[others]
-    part = rng.uniform(size=(n_rows, 1))
-    near = np.where(part < 0.5, a, b)
-    return np.where(_has_steps(some) | np.isnan(a) | np.isnan(b), near, a + part * (b - a))
+    first = rng.integers(len(some), size=n_rows)
+    places = rng.integers(neighbors.shape[1], size=(n_rows, n_corners - 1))
+    corners = some[np.column_stack([first, neighbors[first[:, None], places]])]
+    parts = rng.dirichlet(np.ones(n_corners), n_rows)
+    nearest = corners[np.arange(n_rows), parts.argmax(axis=1)]
+    inside = np.einsum("ij,ijk->ik", parts, corners)
+    return np.where(_has_steps(some) | np.isnan(inside), nearest, inside)
 
 
 def _nearest(x: Float[np.ndarray, "batch column"]) -> Int[np.ndarray, "batch near"]:

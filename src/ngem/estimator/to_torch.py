@@ -94,7 +94,7 @@ def _features(inputs: Inputs) -> torch.Features:
         inputs.flagged,
         scaling.location,
         scaling.scale,
-        None if one_hot is None else tuple(one_hot),
+        None if one_hot is None else (one_hot.source, one_hot.code, one_hot.last),
     )
 
 

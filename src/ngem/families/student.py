@@ -143,7 +143,9 @@ def _freedom(shape: Float[Array, "..."]) -> Float[Array, "..."]:
 
 def log_density(df: float | Array, z: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return the log density at scale 1."""
-    return _log_constant(df) - 0.5 * (df + 1) * jnp.log1p(z**2 / df)
+    # An infinite square would make the derivative in df NaN.
+    square = jnp.minimum(z**2, jnp.finfo(z.dtype).max)
+    return _log_constant(df) - 0.5 * (df + 1) * jnp.log1p(square / df)
 
 
 def _log_constant(df: Any) -> Any:

@@ -99,6 +99,19 @@ def _detour(runs: Sequence[Run], score: str) -> float:
     return float(np.mean(ratios))
 
 
+def coverage_fault(runs: Sequence[Run], score: str) -> float:
+    """Return by how much a coverage is off beyond two points, or two standard errors if larger.
+
+    Args:
+        runs: Each has its `test_rows`.
+        score: "coverage" and the nominal percentage.
+    """
+    level = int(score.removeprefix("coverage")) / 100
+    rows = sum(run["test_rows"] for run in runs)
+    error = (level * (1 - level) / rows) ** 0.5
+    return abs(float(np.mean(scores(runs, score))) - level) - max(0.02, 2 * error)
+
+
 def _differences(pairs: Pairs, score: str) -> np.ndarray:
     """Return differences of a score, not a number where a run of the pair diverged."""
     return np.array([np.subtract(*(run.get(score, np.nan) for run in pair)) for pair in pairs])
@@ -109,6 +122,7 @@ STATISTICS: dict[str, Callable[[Sequence[Run], str], float]] = {
     "mean": lambda runs, score: float(np.mean(scores(runs, score))),
     "std": lambda runs, score: float(np.std(scores(runs, score))),
     "median": lambda runs, score: float(np.median(scores(runs, score))),
+    "coverage fault": coverage_fault,
     "largest": lambda runs, score: float(np.max(scores(runs, score))),
     "absolute mean": lambda runs, score: abs(float(np.mean(scores(runs, score)))),
     "iterations to stay": _iterations_to_stay,

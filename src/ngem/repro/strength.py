@@ -147,6 +147,7 @@ def _scores(settings: Settings, model: Model, rows: Problem, name: str) -> dict[
     x, y = rows.x_test, rows.y_test[:, None]
     crps, depth = model.crps(x, y), np.abs(model.pit(x, y) - 0.5)
     measured = {
+        "test_rows": len(y),
         "nll": -float(np.mean(model.log_prob(x, y))),
         "crps": float(np.mean(crps)),
         "rmse": float(np.sqrt(np.mean((model.mean(x) - y) ** 2))),
