@@ -41,7 +41,8 @@ def test_what_is_saved_comes_back(saved, tmp_path):
             np.testing.assert_array_equal(loaded.feature_importances_[name], values)
         assert loaded.table_ == model.table_
         assert list(loaded.feature_names_in_) == ["a", "b", "c"]
-        assert loaded.get_params() == model.get_params()
+        chosen = {"weight_rate": model.weight_rate_}
+        assert loaded.get_params() == model.get_params() | chosen
         loaded.save(tmp_path / "again")
         assert (tmp_path / "again").read_bytes() == path.read_bytes()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ngem.ensemble import guard
 from ngem.families import Columns, get_family, order_columns, settle_name, split_columns
 from ngem.mixture import Mixture
 
@@ -117,6 +118,25 @@ def test_only_columns_that_admit_it_are_shifted_and_scaled():
     assert FAMILY.rescaled(location, scale).log_prob(moved, jnp.asarray(y)) == pytest.approx(
         float(FAMILY.log_prob(params, jnp.asarray(Y[1]))) - np.log(15), rel=1e-10
     )
+
+
+def test_the_guard_beside_columns_leaves_rows_out_as_it_does_for_each_column():
+    """A shift changes the shape of a count's distribution, so it must not be taken for one."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 1))
+    y = np.c_[rng.poisson(3.0, 60), rng.normal(size=60)].astype(float)
+    names = ("poisson", "gaussian")
+
+    def left_out(family, y):
+        rows = guard.Rows(x, y, np.ones(60))
+        linear, error = guard._fit_linear(rows)
+        simple = guard._make_guard(rows, linear, error, 4.0)
+        return guard._left_out_log_densities(family, simple, rows, error)
+
+    each = [left_out(get_family(name), y[:, [place]]) for place, name in enumerate(names)]
+    joint = left_out(get_family(names), y)
+    # The penalty of the linear model is chosen for both columns together.
+    np.testing.assert_allclose(joint[:, 1:], (each[0] + each[1])[:, 1:], rtol=2e-4, atol=1e-4)
 
 
 def test_links_and_atoms_are_those_of_each_column():

@@ -39,7 +39,7 @@ GROUPS = {
     "images": "table3 table4 table9 fig8 fig9 fig10 low_rank objectives pruning",
     "splits": "table6 uci",
     "regression": "table5",
-    "trees": "boosting boosting_peers families strength",
+    "trees": "boosting boosting_peers families families_more strength",
 }
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ngem import MDNRegressor
+from ngem import MDNRegressor, MixtureBoostingRegressor
 from ngem.estimator.encoding import Encoded
 from ngem.estimator.schema import Column, Schema
+from ngem.families import get_family
 from ngem.tables.encode import Rows
 from ngem.tables.report import explorer, figures, importance, make_report, words
 from ngem.tables.report import page as page_module
@@ -118,15 +119,60 @@ def test_what_a_shuffled_column_costs_is_in_the_units_of_each_target(fitted):
 def test_cells_hold_the_probabilities_of_the_mixture(fitted):
     model, rows = fitted
     limits = np.array([[-4.0, 4.0], [3e7 - 2, 3e7 + 2]])
-    masses = explorer.cell_masses(model.model_, rows.x[:3], limits)
-    assert masses.shape == (3, explorer.CELLS + 2, 2)
-    np.testing.assert_allclose(masses.sum(axis=1), 1, atol=1e-6)
+    edges = [np.linspace(*ends, explorer.CELLS + 1) for ends in limits]
+    masses, atoms = explorer.probabilities(model.model_, rows.x[:3], edges, [(), ()])
+    assert [part.shape for part in (*masses, *atoms)] == [(3, explorer.CELLS + 2)] * 2 + [
+        (3, 0)
+    ] * 2
+    for part in masses:
+        np.testing.assert_allclose(part.sum(axis=1), 1, atol=1e-6)
     with jax.enable_x64(True):
         mixture = model.model_.mixture(rows.x[:3])
         for target, (low, high) in enumerate(limits):
             below = mixture.marginal(target).cdf(np.full((3, 1), (low + high) / 2))
-            half = masses[:, : 1 + explorer.CELLS // 2, target].sum(axis=1)
+            half = masses[target][:, : 1 + explorer.CELLS // 2].sum(axis=1)
             np.testing.assert_allclose(half, np.asarray(below), atol=1e-5)
+
+
+def test_cells_of_counts_atoms_and_bounds():
+    counts = explorer.cell_edges(get_family("poisson"), np.array([0.0, 1.0, 7.0] * 20))
+    assert counts[0] == -0.5
+    assert set(np.diff(counts)) == {1.0}
+    wide = explorer.cell_edges(get_family("poisson"), np.arange(500.0))
+    assert len(wide) <= explorer.CELLS + 2
+    assert set(np.diff(wide)) == {7.0}
+    share = explorer.cell_edges(get_family("beta"), np.linspace(0.01, 0.99, 99))
+    assert (share[0], share[-1]) == (0.0, 1.0)
+    amounts = np.r_[np.zeros(50), np.linspace(1, 9, 50)]
+    with_zero = explorer.cell_edges(get_family("gamma + 0"), amounts)
+    assert with_zero[0] < 0 < with_zero[1] + np.ptp(with_zero)
+    assert 0 not in with_zero
+
+
+@pytest.mark.trains
+def test_the_explorer_of_a_mixed_table_shows_counts_and_atoms():
+    """Probabilities of whole numbers and of an atom are those of the mixture."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (120, 1))
+    visits = rng.poisson(2.0, 120)
+    loss = np.where(rng.random(120) < 0.4, 0.0, rng.gamma(2.0, 1.0, 120))
+    model = MixtureBoostingRegressor(
+        2, family=["poisson", "gamma + 0"], n_members=1, max_rounds=3, random_state=0
+    ).fit(x, np.c_[visits, loss])
+    families = [model.model_.family_of(target) for target in range(2)]
+    edges = [
+        explorer.cell_edges(family, values)
+        for family, values in zip(families, (visits, loss), strict=True)
+    ]
+    masses, atoms = explorer.probabilities(
+        model.model_, x[:4], edges, [family.atoms for family in families]
+    )
+    mixture = model.predict_distribution(x[:4])
+    whole = np.exp(mixture.marginal(0).log_prob(np.full((4, 1), 2.0, np.float32)))
+    np.testing.assert_allclose(masses[0][:, 1 + int(np.argmax(edges[0] > 2)) - 1], whole, rtol=1e-4)
+    zero = np.exp(mixture.marginal(1).log_prob(np.zeros((4, 1), np.float32)))
+    np.testing.assert_allclose(atoms[1][:, 0], zero, rtol=1e-4)
+    assert np.all(masses[1][:, np.argmax(edges[1] > 0)] >= atoms[1][:, 0] - 1e-6)
 
 
 def test_the_explorer_has_a_slider_for_every_column_that_varies(fitted, data):

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from .._machine import claim_process
 from .._programs import Prepared, kept
 from .._types import Params
+from ..families import AbstractFamily
 from ..mixture import Mixture
 from ..mixture.blocks import over_blocks, padded
 from ..nn import AbstractPredictor
@@ -96,6 +97,10 @@ class Model(Generic[Network, Inputs]):
     inputs: Inputs
     targets: Scaling
     resolution: float | None = None
+
+    def family_of(self, target: int) -> AbstractFamily:
+        """Return the distribution of a component in one target column, in the user's units."""
+        return self.network.family.rescaled(*self.targets).of_columns((target,))
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return the conditional mean, (rows, dim)."""
@@ -198,6 +203,14 @@ class Model(Generic[Network, Inputs]):
         """Return the distribution function of each target column at its value, (rows, dim)."""
         return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf",))
 
+    def mass_at(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the probability of each target column's value itself, (rows, dim)."""
+        return np.maximum(self.cdf(x, y) - self._cdf_before(x, y), 0.0)
+
+    def _cdf_before(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the probability of less than each target column's value, (rows, dim)."""
+        return self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf_before",))
+
     def pit(self, x: np.ndarray, y: np.ndarray, seed: Any = 0) -> np.ndarray:
         """Return the probability integral transform of each target column, (rows, dim).
 
@@ -207,7 +220,7 @@ class Model(Generic[Network, Inputs]):
         at = self.cdf(x, y)
         if not self.network.family.has_steps:
             return at
-        before = self._stream(_of_marginals, x, self.targets.forward(y), shared=("cdf_before",))
+        before = self._cdf_before(x, y)
         return before + np.random.default_rng(seed).uniform(size=at.shape) * (at - before)
 
     def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:

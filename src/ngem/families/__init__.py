@@ -197,7 +197,7 @@ def covariances_of(family: Any) -> tuple[str, ...]:
     return tuple(kind.names[1] for kind in FAMILIES.values() if kind.names[0] == name)
 
 
-def is_known(family: object, covariance: object, dim: int | None = None) -> bool:
+def is_known(family: object, covariance: object, dim: object = None) -> bool:
     """Return whether there is such a family, with options that it can have.
 
     Args:

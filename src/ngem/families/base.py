@@ -108,6 +108,11 @@ class AbstractFamily(abc.ABC):
         """
         return 1e4
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Between which values targets lie."""
+        return self.smooth.link.ends
+
     def check_targets(self, y: np.ndarray, name: str = "y") -> None:
         """Refuse targets, (rows, dim), to which this family gives no probability."""
         low, high = self.link.ends

@@ -26,6 +26,9 @@ class Columns(AbstractFamily):
     """
 
     names: ClassVar[tuple[str, str]] = ("columns", "diag")
+    # Not all columns together; `unit_changes` says which.
+    admits_shift: ClassVar[bool] = False
+    admits_scale: ClassVar[bool] = False
 
     columns: tuple[AbstractFamily, ...] = ()
 

@@ -59,6 +59,10 @@ class AbstractCount(AbstractFamily):
         return np.inf
 
     @property
+    def ends(self) -> tuple[float, float]:
+        return 0.0, self.most
+
+    @property
     def takes_rows(self) -> bool:
         return True
 

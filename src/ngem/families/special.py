@@ -1,9 +1,8 @@
 """Special functions that JAX lacks, or that lose digits in it."""
 
-import math
 from collections.abc import Callable
+from functools import reduce
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -81,14 +80,17 @@ def stirling_rest(x: Float[Array, "..."]) -> Float[Array, "..."]:
     The difference of the two would lose all digits for large x.
     """
     is_large = x > _STEPS
-    inverse = 1 / jnp.where(is_large, x, _STEPS)
-    square = inverse**2
-    series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
     small = jnp.where(is_large, 1.0, x)
-    direct = jax.scipy.special.gammaln(small) - (
-        (small - 0.5) * jnp.log(small) - small + 0.5 * math.log(2 * math.pi)
-    )
-    return jnp.where(is_large, series, direct)
+    moved = small + _STEPS
+    inverse = 1 / jnp.where(is_large, x, moved)
+    square = inverse**2
+    last = 1 / 1260 - square * (1 / 1680 - square / 1188)
+    series = inverse * (1 / 12 - square * (1 / 360 - square * last))
+    # Small ones by lgamma(x) = lgamma(x + n) - log(x (x + 1) ... (x + n - 1)): the lgamma of XLA
+    # and its derivative take several times as long.
+    ratios = [(small + step) / moved for step in range(1, _STEPS)]
+    shift = (small + 0.5) * jnp.log1p(_STEPS / small) - _STEPS
+    return jnp.where(is_large, series, series + shift - jnp.log(reduce(jnp.multiply, ratios)))
 
 
 def trigamma(x: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -69,6 +69,10 @@ class VonMises(AbstractFamily):
         return self.period
 
     @property
+    def ends(self) -> tuple[float, float]:
+        return self.cut, self.cut + self.period
+
+    @property
     def takes_rows(self) -> bool:
         return True
 

@@ -6,18 +6,23 @@ near all sliders. It shows no row that could not be: every density is that of a 
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...estimator.prediction import Model
 from ...estimator.schema import Column, Schema
+from ...families import AbstractFamily
 from ..encode import Rows, category_codes
 from .figures import plain
+from .words import support_text
 
-#: Cells of a target between the limits of its axis. Two more hold the rest on either side.
+#: Cells of a target between the limits of its axis at most. Two more hold the rest on either side.
 CELLS = 80
+
+#: By how much of a cell all edges move where one of them would be a value with a probability.
+_ASIDE = 0.37
 
 #: Rows at most, columns with a slider at most, and probabilities of all targets at most.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_NUMBERS = 600, 60, 200_000
@@ -41,8 +46,9 @@ def explorer(
     most = min(_MOST_ROWS, _MOST_NUMBERS // (dim * (CELLS + 2)))
     some = np.sort(np.random.default_rng(2).permutation(len(rows.x))[:most])
     x, y = rows.x[some], rows.y[some]
-    limits = [_limits(column) for column in rows.y.T]
-    masses = cell_masses(model, x, np.array(limits))
+    families = [model.family_of(target) for target in range(dim)]
+    edges = [cell_edges(one, column) for one, column in zip(families, rows.y.T, strict=True)]
+    masses, exactly = probabilities(model, x, edges, [one.atoms for one in families])
     by_name = {column.name: column for column in schema.features}
     listed = [_column(x, schema, by_name[name]) for name in importance]
     columns = [column for column in listed if column is not None]
@@ -53,32 +59,77 @@ def explorer(
         "rows": rows.numbers[some].tolist(),
         "columns": columns[:_MOST_COLUMNS],
         "left_out": max(0, len(columns) - _MOST_COLUMNS),
-        "cells": CELLS,
         "targets": [
             {
                 "name": name,
-                "low": limits[target][0],
-                "high": limits[target][1],
+                "isWhole": families[target].is_discrete,
+                "support": support_text(name, families[target]),
+                "edges": plain(edges[target], 9),
+                "masses": _packed(masses[target]),
+                "atoms": [
+                    {"value": atom, "masses": _packed(exactly[target][:, place])}
+                    for place, atom in enumerate(families[target].atoms)
+                ],
                 "y": plain(y[:, target]),
-                "masses": _packed(masses[:, :, target]),
             }
             for target, name in enumerate(schema.targets)
         ],
     }
 
 
-def cell_masses(model: Model, x: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the probabilities of the cells of each target, (rows, cells + 2, dim).
+def cell_edges(family: AbstractFamily, values: np.ndarray) -> np.ndarray:
+    """Return the ends of the cells of an axis: whole numbers have one each, or equally many."""
+    low, high = _limits(values)
+    least, most = family.ends
+    if family.is_discrete:
+        first, last = np.floor(max(low, least)), np.ceil(min(high, most))
+        step = np.ceil((last - first + 1) / CELLS)
+        return np.arange(first - 0.5, last + step, step)
+    if not family.atoms:
+        return np.linspace(max(low, least), min(high, most), CELLS + 1)
+    # An atom is inside a cell, also where it is a bound.
+    edges = np.linspace(low, high, CELLS + 1)
+    return edges + _ASIDE * (edges[1] - edges[0]) * bool(np.isin(edges, family.atoms).any())
 
-    The first and the last are those below and above the limits, (dim, 2).
+
+def probabilities(
+    model: Model, x: np.ndarray, edges: Sequence[np.ndarray], atoms: Sequence[Sequence[float]]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return for each target the probabilities of its cells and of its atoms.
+
+    Args:
+        model: What predicts.
+        x: Features.
+        edges: Ends of the cells of each target.
+        atoms: Single values of each target.
+
+    Returns:
+        (rows, cells + 2): the first and the last are those below and above all edges; and (rows,
+        atoms).
     """
-    edges = np.linspace(limits[:, 0], limits[:, 1], CELLS + 1)
     model, inputs = model.encoded(x)
-    at = np.tile(edges, (len(x), 1))
-    cdf = model.pit(np.repeat(inputs, len(edges), axis=0), at).reshape(len(x), *edges.shape)
-    ends = np.zeros((len(x), 1, edges.shape[1]))
-    steps = np.diff(np.concatenate([ends, np.clip(cdf, 0, 1), 1 + ends], axis=1), axis=1)
-    return np.maximum(steps, 0)
+    cdf = _at_values(model.cdf, inputs, edges)
+    ends = np.zeros((len(x), 1))
+    padded = [np.concatenate([ends, np.clip(part, 0, 1), 1 + ends], axis=1) for part in cdf]
+    masses = [np.maximum(np.diff(part, axis=1), 0) for part in padded]
+    if not any(map(len, atoms)):
+        return masses, [np.zeros((len(x), 0))] * len(edges)
+    some = [own or (float(cells[0]),) for own, cells in zip(atoms, edges, strict=True)]
+    return masses, _at_values(model.mass_at, inputs, list(map(np.array, some)))
+
+
+def _at_values(
+    ask: Callable[..., np.ndarray], inputs: np.ndarray, values: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Return what a method of a model gives at values of each target: (rows, values) of each.
+
+    All targets are asked at once, so short lists repeat their last value.
+    """
+    most = max(map(len, values))
+    table = np.stack([np.pad(one, (0, most - len(one)), mode="edge") for one in values], axis=1)
+    found = ask(np.repeat(inputs, most, axis=0), np.tile(table, (len(inputs), 1)))
+    found = found.reshape(len(inputs), most, len(values))
+    return [found[:, : len(one), target] for target, one in enumerate(values)]
 
 
 def _packed(masses: np.ndarray) -> str:

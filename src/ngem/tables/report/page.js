@@ -126,15 +126,31 @@
     return element;
   };
 
-  const { rows, columns, cells, targets, left_out: leftOut } = data.explorer;
+  const { rows, columns, targets, left_out: leftOut } = data.explorer;
   const root = document.getElementById("explorer");
   const state = { target: 0, along: 0, width: 0.15, near: [], others: [], masses: [] };
 
-  for (const target of targets) {
-    const bytes = Uint8Array.from(atob(target.masses), (letter) => letter.charCodeAt(0));
+  const unpacked = (packed) => {
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
-    target.masses = Float64Array.from({ length: bytes.length / 2 }, (_, at) => view.getUint16(2 * at, true) / 65535);
-    target.edge = (at) => target.low + ((target.high - target.low) * at) / cells;
+    return Float64Array.from({ length: bytes.length / 2 }, (_, at) => view.getUint16(2 * at, true) / 65535);
+  };
+  for (const target of targets) {
+    target.masses = unpacked(target.masses);
+    target.cells = target.edges.length - 1;
+    [target.low, target.high] = [target.edges[0], target.edges[target.cells]];
+    target.width = (target.high - target.low) / target.cells;
+    target.edge = (at) => target.low + target.width * at;
+    // A cell of one whole number is named by it.
+    target.cell = (at) => {
+      const [low, high] = [target.edge(at), target.edge(at + 1)];
+      if (!target.isWhole) return `${text(low)} to ${text(high)}`;
+      return target.width === 1 ? text(low + 0.5) : `${text(low + 0.5)} to ${text(high - 0.5)}`;
+    };
+    for (const atom of target.atoms) {
+      atom.masses = unpacked(atom.masses);
+      atom.cell = Math.floor((atom.value - target.low) / target.width);
+    }
   }
 
   for (const column of columns) {
@@ -176,19 +192,28 @@
   };
 
   const average = (some) => {
+    const { masses, cells } = targets[state.target];
     const sum = new Float64Array(cells + 2);
     for (const row of some) {
-      for (let cell = 0; cell < cells + 2; cell++) sum[cell] += targets[state.target].masses[row * (cells + 2) + cell] / some.length;
+      for (let cell = 0; cell < cells + 2; cell++) sum[cell] += masses[row * (cells + 2) + cell] / some.length;
     }
     return sum;
   };
+  // The probability of a single value that is one beside the density, in the rows that are shown.
+  const exactly = (atom) => {
+    const some = state.near.length ? state.near : [nearest()];
+    return some.reduce((sum, row) => sum + atom.masses[row] / some.length, 0);
+  };
   const quantile = (masses, level) => {
     let below = 0;
-    for (let cell = 0; cell < cells + 2; cell++) {
+    const target = targets[state.target];
+    for (let cell = 0; cell < target.cells + 2; cell++) {
       if (below + masses[cell] >= level) {
-        const target = targets[state.target];
         if (cell === 0) return `below ${text(target.low)}`;
-        if (cell === cells + 1) return `above ${text(target.high)}`;
+        if (cell === target.cells + 1) return `above ${text(target.high)}`;
+        const atom = target.atoms.find((one) => one.cell === cell - 1 && exactly(one) > masses[cell] / 2);
+        if (atom) return text(atom.value);
+        if (target.isWhole) return target.cell(cell - 1);
         return text(target.edge(cell - 1 + (level - below) / masses[cell]));
       }
       below += masses[cell];
@@ -213,19 +238,31 @@
       const row = nearest();
       return `No row is ${where}. Free a column, or widen what counts as near. Shown is the nearest row, number ${rows[row]}: for ${target.name} the model predicts ${predicted}; its true value is ${text(target.y[row])}.`;
     }
-    return `${count} For ${target.name} in these rows the model predicts: ${predicted}.`;
+    const support = target.support ? ` ${target.support}` : "";
+    return `${count} For ${target.name} in these rows the model predicts: ${predicted}.${support}`;
   };
 
   const densitySpec = () => {
     const target = targets[state.target];
-    const middles = Array.from({ length: cells }, (_, cell) => target.edge(cell + 0.5));
+    const middles = Array.from({ length: target.cells }, (_, cell) => target.edge(cell + 0.5));
+    const atoms = target.atoms.map((atom) => ({ ...atom, mass: exactly(atom) }));
+    const own = (cell) => atoms.reduce((sum, atom) => sum + (atom.cell === cell ? atom.mass : 0), 0);
+    const density = Array.from(state.masses.slice(1, -1), (mass, cell) => 100 * Math.max(0, mass - own(cell)));
     return {
       x: middles,
       xLabel: target.name,
       yLabel: "probability (%)",
       xRange: [target.low, target.high],
       zero: true,
-      series: [{ label: "probability (%)", values: Array.from(state.masses.slice(1, -1), (mass) => 100 * mass), style: "bars", color: "blue" }],
+      series: [
+        { label: atoms.length ? "all other values (%)" : "probability (%)", values: density, style: "bars", color: "blue" },
+        ...atoms.map((atom) => ({
+          label: `exactly ${text(atom.value)} (%)`,
+          values: middles.map((_, cell) => (cell === atom.cell ? 100 * atom.mass : null)),
+          style: "bars",
+          color: "red",
+        })),
+      ],
     };
   };
   const densityNote = (index) => {
@@ -234,7 +271,9 @@
     const [low, high] = [target.edge(index), target.edge(index + 1)];
     const below = state.masses.slice(0, index + 2).reduce((sum, mass) => sum + mass, 0);
     const inside = state.near.filter((row) => target.y[row] >= low && target.y[row] < high).length;
-    return `${text(low)} to ${text(high)}: ${percent(state.masses[index + 1])}; at most ${text(high)}: ${percent(Math.min(1, below))}; true values here: ${inside} of ${state.near.length}`;
+    const most = target.isWhole ? high - 0.5 : high;
+    const single = target.atoms.filter((atom) => atom.cell === index).map((atom) => `, exactly ${text(atom.value)}: ${percent(exactly(atom))}`);
+    return `${target.cell(index)}: ${percent(state.masses[index + 1])}${single.join("")}; at most ${text(most)}: ${percent(Math.min(1, below))}; true values here: ${inside} of ${state.near.length}`;
   };
   const drawTicks = (chart) => {
     const { ctx, bbox } = chart;
@@ -273,16 +312,18 @@
       .map((bin) => ({ bin, some: state.others.filter((row) => values[row] !== null && bin.has(values[row])) }))
       .filter(({ some }) => some.length)
       .map(({ bin, some }) => ({ bin, masses: average(some) }));
-    const most = Math.max(...filled.map(({ masses }) => Math.max(...masses.slice(1, -1))));
+    // The darkest color is for the density: a value with a probability of its own would make it pale.
+    const isSingle = (cell) => target.atoms.some((atom) => atom.cell === cell);
+    const most = Math.max(...filled.map(({ masses }) => Math.max(...masses.slice(1, -1).filter((_, cell) => !isSingle(cell)))));
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     for (const { bin, masses } of filled) {
       const [left, right] = [bin.low, bin.high].map((value) => Math.round(chart.valToPos(value, "x", true)));
-      for (let cell = 0; cell < cells; cell++) {
+      for (let cell = 0; cell < target.cells; cell++) {
         const [bottom, top] = [cell, cell + 1].map((at) => Math.round(chart.valToPos(target.edge(at), "y", true)));
-        ctx.fillStyle = faint("blue", 0.95 * Math.sqrt(masses[cell + 1] / most));
+        ctx.fillStyle = faint("blue", 0.95 * Math.sqrt(Math.min(1, masses[cell + 1] / most)));
         ctx.fillRect(left, top, right - left, bottom - top);
       }
     }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...estimator.schema import Column, Schema
+from ...families import AbstractFamily
 from .. import scores as table_scores
 from ..encode import Rows, category_codes
 from ..kinds import Estimator, kind_of
@@ -186,3 +187,26 @@ def notes(rows: Rows, shown: np.ndarray, schema: Schema, important: Sequence[str
         + ", ".join(f"{one.name} = {value_text(rows.x[row], schema, one)}" for one in columns)
         for row in shown
     ]
+
+
+def support_text(name: str, family: AbstractFamily) -> str:
+    """Return where the values of a target can be, one sentence; nothing if that is everywhere.
+
+    >>> from ngem.families import get_family
+    >>> support_text("loss", get_family("gamma + 0"))
+    'loss is never below 0, and has a probability of its own at 0.'
+    >>> support_text("grade", get_family("ordinal(5)")), support_text("x", get_family("laplace"))
+    ('grade is a whole number from 0 to 4.', '')
+    """
+    low, high = (f"{end:.12g}" if np.isfinite(end) else "" for end in family.ends)
+    parts = []
+    if family.is_discrete:
+        parts.append(f"is a whole number from {low} {f'to {high}' if high else 'on'}")
+    elif low and high:
+        parts.append(f"lies between {low} and {high}")
+    elif low or high:
+        parts.append(f"is never below {low}" if low else f"is never above {high}")
+    if family.atoms:
+        values = " and ".join(f"{atom:.12g}" for atom in family.atoms)
+        parts.append(f"has a probability of its own at {values}")
+    return f"{name} {', and '.join(parts)}." if parts else ""
