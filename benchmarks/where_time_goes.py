@@ -22,8 +22,14 @@ from ngem.plotting import png
 
 REPEATS = 2
 
-#: Colors of the first, second and third part of a bar; training has the last.
-COLORS = ("#4477aa", "#aa7722", "#cc3311")
+#: Color of each part.
+COLORS = {
+    "imports": "#4477aa",
+    "programs": "#bb8822",
+    "training": "#cc3311",
+    "options": "#88aacc",
+    "model, programs, files": "#997733",
+}
 
 #: A fit, and what comes before it: prints CPU seconds after imports, after a first fit, and after a
 #: second one.
@@ -45,8 +51,8 @@ print(*marks)
 
 #: Up to which point `ngem predict` is run: each adds to the one before.
 STEPS = {
-    "the command's own options": "import ngem.cli",
-    "JAX, polars and our modules": "import ngem.cli, ngem.tables.commands",
+    "options": "import ngem.cli",
+    "imports": "import ngem.cli, ngem.tables.commands",
 }
 
 
@@ -98,7 +104,7 @@ def parts_of_a_prediction() -> dict[str, float]:
         name: median([cpu_of(code)[0] for _ in range(REPEATS)]) for name, code in STEPS.items()
     }
     command = predict_command(features=8)
-    seconds["model, programs and files"] = median([command() for _ in range(REPEATS)])
+    seconds["model, programs, files"] = median([command() for _ in range(REPEATS)])
     names = list(seconds)
     before = dict(zip(names, [0.0, *list(seconds.values())[:-1]], strict=True))
     return {name: round(seconds[name] - before[name], 2) for name in names}
@@ -108,33 +114,39 @@ def draw(report: dict, ax: Any) -> None:
     """Draw each process as one bar of parts."""
     bars = {f"fit: {name}": parts for name, parts in report["fit"].items()}
     bars["ngem predict, one row"] = report["predict"]
-    widest = max(sum(parts.values()) for parts in bars.values())
     for row, parts in enumerate(bars.values()):
         start = 0.0
-        for place, (name, seconds) in enumerate(parts.items()):
-            color = COLORS[2] if name == "training" else COLORS[place]
-            ax.barh(row, seconds, left=start, color=color, height=0.6)
-            if seconds > 0.012 * widest * len(name):
-                ax.text(start + seconds / 2, row, name, ha="center", va="center", size=8, color="w")
+        for name, seconds in parts.items():
+            ax.barh(row, seconds, left=start, color=COLORS[name], height=0.6)
             start += seconds
         ax.text(start, row, f" {start:.1f} s", va="center", size=8)
     ax.set_yticks(range(len(bars)), list(bars))
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
+    named = [ax.barh(0, 0, color=color, label=name) for name, color in COLORS.items()]
+    ax.legend(handles=named, loc="lower right")
     ax.set_xlabel("CPU seconds, all threads; 1,000 rows with eight columns")
+
+
+def measure() -> dict:
+    """Return all parts, and the load of the machine."""
+    with tempfile.TemporaryDirectory() as directory:
+        fit = parts_of_a_fit(directory)
+    load = round(os.getloadavg()[0], 1)
+    return {"load": load, "fit": fit, "predict": parts_of_a_prediction()}
 
 
 def main() -> None:
     """Measure, print, save and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    with tempfile.TemporaryDirectory() as directory:
-        fit = parts_of_a_fit(directory)
-    report = {"load": round(os.getloadavg()[0], 1), "fit": fit, "predict": parts_of_a_prediction()}
+    parser.add_argument("--draw", action="store_true", help="only draw what the file holds")
+    arguments = parser.parse_args()
+    out = arguments.out
+    report = json.loads(out.read_text()) if arguments.draw else measure()
     print(json.dumps(report, indent=1))
     out.write_text(json.dumps(report, indent=1) + "\n")
-    out.with_suffix(".png").write_bytes(png(lambda ax: draw(report, ax), (7.5, 2.4)))
+    out.with_suffix(".png").write_bytes(png(lambda ax: draw(report, ax), (7.5, 2.6)))
 
 
 if __name__ == "__main__":
