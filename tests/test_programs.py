@@ -156,6 +156,30 @@ print(guard._around_zero(DiagonalGaussian(), ones, ones[0]).sum())
     assert len(list(directory.glob("*.note"))) == 1
 
 
+def test_each_device_has_a_program_of_its_own(directory):
+    """A program holds the number of its device, which another process may not have."""
+    code = f"""
+import sys, pathlib
+import jax
+from ngem import _programs
+_programs.cache_directory = lambda kind: pathlib.Path({str(directory)!r})
+device = jax.devices()[int(sys.argv[1])]
+result = _programs.Kept(lambda x: x + 1)(jax.device_put(1.0, device))
+assert result.devices() == {{device}}, result.devices()
+"""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMP")}
+    for device in ("1", "0", "1"):
+        subprocess.run([sys.executable, "-c", code, device], env=env | flags, check=True)
+    assert len([file for file in directory.iterdir() if file.suffix != ".note"]) == 2
+
+
+def test_several_processes_keep_no_programs(directory, monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["rest"], 1)
+    assert not list(directory.iterdir())
+
+
 def test_a_directory_that_others_can_write_to_is_not_used(directory):
     directory.chmod(0o777)
     np.testing.assert_array_equal(Kept(scaled)(FIRST, jnp.ones(5))["rest"], 1)

@@ -101,6 +101,14 @@ class _Call(NamedTuple):
         """Arrays that JAX holds."""
         return [array for part in self.arrays for array in part if isinstance(array, jax.Array)]
 
+    @property
+    def device(self) -> Any:
+        """The device that holds them; JAX's default one if there are none."""
+        for array in self.on_devices:
+            (device,) = array.devices()
+            return device
+        return getattr(jax.config, "jax_default_device") or jax.local_devices()[0]  # noqa: B009
+
 
 class Kept:
     """A function whose compiled programs are kept; called as the function itself.
@@ -178,17 +186,17 @@ class Kept:
         if program is not None:
             return program
         lowered = self._jitted(call).lower(*call.arrays)
-        file = directory / _name(lowered.as_text())
-        program = _load(file, lowered.in_tree, lowered.out_tree) or _compile(file, lowered)
+        file = directory / _name(lowered.as_text(), call.device)
+        program = _load(file, lowered.in_tree, lowered.out_tree, call.device)
+        program = program or _compile(file, lowered)
         if note is not None:
             _write_note(note, file, lowered.out_tree)
         return program
 
     def _note(self, call: _Call, directory: Path) -> Path | None:
         """Return the file that says which program a call leads to; None if no name would last."""
-        devices = sorted({device.id for array in call.on_devices for device in array.devices()})
-        forms = call.form[:2]
-        name = lasting_name(self._function, self._donated, forms, devices, _surroundings())
+        forms, device = call.form[:2], call.device.id
+        name = lasting_name(self._function, self._donated, forms, device, _surroundings())
         return None if name is None else directory / (name + _NOTE)
 
 
@@ -202,8 +210,11 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_plain(call: _Call) -> bool:
-    """Return whether a program is all there is to a call, on one device."""
-    if call.is_traced:
+    """Return whether a program is all there is to a call, on one device of one process.
+
+    A program holds the numbers of its devices, which each of several processes has its own of.
+    """
+    if call.is_traced or jax.process_count() > 1:
         return False
     is_watched = any(getattr(jax.config, name) for name in _WATCHED)
     return not is_watched and all(len(array.devices()) == 1 for array in call.on_devices)
@@ -224,10 +235,10 @@ def _directory() -> Path | None:
     return directory if about.st_uid == os.getuid() and not about.st_mode & 0o022 else None
 
 
-def _name(text: str) -> str:
-    """Return the name of a program's file: the same only for the same program."""
+def _name(text: str, device: Any) -> str:
+    """Return the name of a program's file: the same only for the same program and device."""
     versions = version("jax"), version("jaxlib"), os.environ.get("XLA_FLAGS", "")
-    return hashlib.sha256("\n".join([text, *versions]).encode()).hexdigest()
+    return hashlib.sha256("\n".join([text, *versions, str(device.id)]).encode()).hexdigest()
 
 
 def _surroundings() -> list[Any]:
@@ -244,7 +255,7 @@ def _follow(note: Path, call: _Call) -> Callable | None:
     if content is None:
         return None
     name, out_tree = content[:64].decode(), read_tree(content[64:])
-    return _load(note.parent / name, jax.tree.structure((call.arrays, {})), out_tree)
+    return _load(note.parent / name, jax.tree.structure((call.arrays, {})), out_tree, call.device)
 
 
 def _write_note(note: Path, file: Path, out_tree: Any) -> None:
@@ -254,12 +265,14 @@ def _write_note(note: Path, file: Path, out_tree: Any) -> None:
         _keep(note, file.name.encode() + tree)
 
 
-def _load(file: Path, in_tree: Any, out_tree: Any) -> Callable | None:
+def _load(file: Path, in_tree: Any, out_tree: Any, device: Any) -> Callable | None:
     """Return the program of a file; None if there is none, or none that can be used."""
     content = _read(file)
     if content is None:
         return None
-    return serialize_executable.deserialize_and_load(content, in_tree, out_tree)
+    return serialize_executable.deserialize_and_load(
+        content, in_tree, out_tree, execution_devices=[device]
+    )
 
 
 def _compile(file: Path, lowered: Any) -> Callable:

@@ -277,7 +277,7 @@ Processes = Annotated[
 Split = Annotated[
     str | None,
     typer.Option(
-        help="What processes divide: members (the default), or rows: each batch of a network.",
+        help="What processes divide: members (the default), or rows: of each batch, or of trees.",
         rich_help_panel=_PROCESSES,
     ),
 ]

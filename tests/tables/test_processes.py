@@ -33,7 +33,7 @@ def test_what_is_divided(tmp_path, monkeypatch):
         team = make_team("scheduler", None, model, settings, out)
         assert team is not None
         assert team.split == "members"
-    with pytest.raises(TableError, match="--split rows must come with --model network"):
+    with pytest.raises(TableError, match="--split rows must come with --model network or trees"):
         make_team("2", "rows", "stack", {}, out)
     with pytest.raises(ValueError, match="--split must be one of"):
         make_team("2", "columns", "stack", {}, out)

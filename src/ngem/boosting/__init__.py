@@ -5,6 +5,7 @@ from .engine import Boosted, Forest, Plan, Rows, TreeSettings, boost, import_lig
 from .evaluate import Evaluator, suits
 from .predictor import own_guard, tree_predictor
 from .start import marginal_start, to_intervals
+from .team import Team
 from .trees import DTYPES, Trees, parse_trees
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Outputs",
     "Plan",
     "Rows",
+    "Team",
     "TreeSettings",
     "Trees",
     "boost",

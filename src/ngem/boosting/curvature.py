@@ -144,13 +144,34 @@ def newton(
         y: Targets, rows last.
         weights: How much each row counts.
     """
+    return in_units(outputs, curvature, *weighted(outputs, curvature, raw, y, weights))
+
+
+def weighted(
+    outputs: Outputs,
+    curvature: Curvature,
+    raw: Raw,
+    y: Float[Array, "dim batch"],
+    weights: Float[Array, " batch"],
+) -> tuple[Raw, Raw, Float[Array, " sum"]]:
+    """Return weighted gradient and curvature, and sums over the rows: what units depend on.
+
+    The sums are those of the curvature of each output, of the losses, and of the weights.
+    """
     losses, grad, positive = row_newton(outputs, curvature, raw, y)
-    total = jnp.sum(weights)
     grad, positive = grad * weights[None], positive * weights[None]
-    unit = jnp.sum(positive, axis=1, keepdims=True) / total
+    rest = jnp.stack([jnp.sum(losses * weights), jnp.sum(weights)])
+    return grad, positive, jnp.concatenate([jnp.sum(positive, axis=1), rest])
+
+
+def in_units(
+    outputs: Outputs, curvature: Curvature, grad: Raw, positive: Raw, sums: Float[Array, " sum"]
+) -> Newton:
+    """Return gradient and curvature in units of the mean curvature; the sums are of all rows."""
+    unit = sums[:-2, None] / sums[-1]
     unit = jnp.where(unit > 0, unit, 1.0)
     rates = jnp.asarray(curvature.rates(outputs.kinds), grad.dtype)[:, None]
-    return Newton(grad * (rates / unit), positive / unit, jnp.sum(losses * weights) / total)
+    return Newton(grad * (rates / unit), positive / unit, sums[-2] / sums[-1])
 
 
 def row_newton(

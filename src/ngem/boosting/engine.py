@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from .curvature import Curvature, Outputs, newton, row_nll
+from .curvature import Curvature, Newton, Outputs, in_units, newton, row_nll, weighted
 from .evaluate import Evaluator, suits
+from .team import ALONE, Team
 from .trees import Trees, parse_trees
 
 #: Trees of 31 leaves that fit into a core's fastest cache.
@@ -24,6 +26,10 @@ _FEW_CHANGES = 1000
 
 #: A common step of raw outputs that is not worth a round.
 _LEAST_STEP = 1e-6
+
+
+_weighted = jax.jit(weighted, static_argnums=(0, 1))
+_in_units = jax.jit(in_units, static_argnums=(0, 1))
 
 
 def import_lightgbm() -> Any:
@@ -246,6 +252,7 @@ class Plan:
         max_rounds: Rounds at most.
         patience: Rounds without improvement before stopping; None runs to the end.
         threads: Threads of one member.
+        team: The processes that grow a member together, each from its own rows.
     """
 
     outputs: Outputs
@@ -254,13 +261,14 @@ class Plan:
     max_rounds: int
     patience: int | None
     threads: int
+    team: Team = ALONE
 
 
 class _Judge:
     """Likelihood of the rows that stop a member, after each round."""
 
-    def __init__(self, outputs: Outputs, rows: Rows | None, start: np.ndarray) -> None:
-        self._outputs, self._rows = outputs, rows
+    def __init__(self, plan: Plan, rows: Rows | None, start: np.ndarray) -> None:
+        self._outputs, self._team, self._rows = plan.outputs, plan.team, rows
         self.curve: list[float] = []
         self.best = 0
         self.log_density = np.empty(0)
@@ -276,7 +284,8 @@ class _Judge:
         """Take in the raw outputs after a round, as LightGBM hands them out, and their shift."""
         del data
         losses = np.asarray(row_nll(self._outputs, _single(raw + shift), self._y), np.float64)
-        nll = float(np.average(losses, weights=self._weights))
+        sums = np.array([np.sum(losses * self._weights), np.sum(self._weights)])
+        nll = float(np.divide(*self._team.added(sums)))
         if not self.curve or nll < self.curve[self.best]:
             self.best, self.log_density = len(self.curve), -losses
         self.curve.append(nll)
@@ -305,7 +314,8 @@ class _Grower:
 
     def grow(self, booster: Any) -> bool:
         """Add a round; return whether it moved any output."""
-        booster.update(fobj=self.step)
+        with self._plan.team.talking():
+            booster.update(fobj=self.step)
         booster.eval_train(self._shift_unsplit)
         self.until.append((booster.current_iteration(), self.shift))
         return self._moved
@@ -314,18 +324,31 @@ class _Grower:
         """Return gradient and curvature of all rows, as LightGBM asks for them."""
         del data
         plan, rows = self._plan, _single(raw + self.shift)
-        step = newton(plan.outputs, plan.curvature, rows, self._y, self._weights)
+        step = self._newton(rows)
         grad, curvature = np.asarray(step.grad), np.asarray(step.curvature)
-        total = curvature.sum(axis=1, dtype=np.float64) + plan.trees.l2
-        leaf = -grad.sum(axis=1, dtype=np.float64) / np.where(total > 0, total, 1.0)
+        slope, total = plan.team.added(
+            np.stack([part.sum(axis=1, dtype=np.float64) for part in (grad, curvature)])
+        )
+        total = total + plan.trees.l2
+        leaf = -slope / np.where(total > 0, total, 1.0)
         self._common, self._before = plan.trees.learning_rate * leaf, raw[:: self._every].copy()
         self.curve.append(float(step.nll))
         return grad.T, curvature.T
+
+    def _newton(self, raw: Any) -> Newton:
+        """Return gradient and curvature of this process's rows, in units of those of all rows."""
+        plan = self._plan
+        of, given = (plan.outputs, plan.curvature), (raw, self._y, self._weights)
+        if plan.team.n_processes == 1:
+            return newton(*of, *given)
+        grad, positive, sums = _weighted(*of, *given)
+        return _in_units(*of, grad, positive, plan.team.added(np.asarray(sums)).astype(np.float32))
 
     def _shift_unsplit(self, raw: np.ndarray, data: Any) -> tuple[str, float, bool]:
         """Take the common step of each output whose tree has not changed any row."""
         del data
         is_split = (raw[:: self._every] != self._before).any(axis=0)
+        is_split = self._plan.team.added(is_split.astype(float)) > 0
         steps = np.where(is_split, 0.0, self._common)
         self.shift = self.shift + steps
         self._moved = bool(is_split.any() or (abs(steps) > _LEAST_STEP).any())
@@ -351,7 +374,7 @@ def boost(
         report: Called after each round with its number, both likelihoods and the best so far.
     """
     booster = _start_booster(plan, train, held_out, start, seed)
-    grower, judge = _Grower(plan, train), _Judge(plan.outputs, held_out, start)
+    grower, judge = _Grower(plan, train), _Judge(plan, held_out, start)
     rounds, most = 0, plan.max_rounds if train.can_split else 0
     while rounds < most and grower.grow(booster):
         if not np.isfinite(grower.curve[-1]):
@@ -374,7 +397,7 @@ def boost(
         np.array(grower.curve)[: rounds + 1],
         np.array(curve)[: rounds + 1],
         best,
-        judge.log_density,
+        plan.team.joined(judge.log_density),
     )
 
 
@@ -385,7 +408,8 @@ def _start_booster(
         rows.binned.set_init_score(np.repeat(start, rows.y.shape[1]))
     shape = (train.y.shape[1], train.binned.num_feature())
     settings = plan.trees.to_lightgbm(plan.outputs.num_raw, shape, seed, plan.threads)
-    booster = import_lightgbm().Booster(settings, train.binned)
+    with plan.team.connecting() as network:
+        booster = import_lightgbm().Booster(settings | network, train.binned)
     if held_out is not None:
         booster.add_valid(held_out.binned, "held out")
     return booster

@@ -15,7 +15,11 @@ _AXIS = "process"
 
 
 class PeerError(DataError):
-    """An error of another process, which ends this one too."""
+    """An error of one of several processes that ends all of them."""
+
+
+class LostError(PeerError):
+    """A connection to another process that broke."""
 
 
 def process_place(mesh: Mesh | None) -> tuple[int, int]:

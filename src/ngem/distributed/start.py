@@ -1,8 +1,11 @@
 """Which of several processes this one is, and how they find each other."""
 
+import atexit
 import os
+import sys
+import threading
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: Where schedulers write the number of a process and how many there are. Ours come first.
 _VARIABLES = (
@@ -16,6 +19,8 @@ HEARTBEAT = 10
 
 #: Seconds for which a process that has finished waits for those that have not.
 _WAIT = 86_400
+
+_failed = threading.Event()
 
 
 class Place(NamedTuple):
@@ -64,7 +69,8 @@ def find_place(environment: Mapping[str, str] | None = None) -> Place:
 def initialize(place: Place | None = None, *, heartbeat: int = HEARTBEAT) -> Place:
     """Connect this process with the others, before anything is computed.
 
-    A process that dies ends all others after `heartbeat` seconds, with JAX's message that names it.
+    A process that dies, or ends with an error, ends all others after `heartbeat` seconds, with
+    JAX's message that names it.
 
     Args:
         place: Which process this is; None is what `find_place` finds.
@@ -82,7 +88,32 @@ def initialize(place: Place | None = None, *, heartbeat: int = HEARTBEAT) -> Pla
             heartbeat_timeout_seconds=heartbeat,
             shutdown_timeout_seconds=_WAIT,
         )
+        _end_at_errors()
         # Gloo connects the processes at their first message, and gives up if one of them is half a
         # minute late. Here all are at the same place; later one may still read its rows.
         multihost_utils.sync_global_devices("ngem")
     return place
+
+
+def mark_failed() -> None:
+    """End this process without waiting for the others, who may be waiting for it."""
+    _failed.set()
+
+
+def _end_at_errors() -> None:
+    """See that a process with an error ends: by default it would first wait for all others."""
+    previous = sys.excepthook
+
+    def hook(*error: Any) -> None:
+        previous(*error)
+        mark_failed()
+
+    sys.excepthook = hook
+    atexit.register(_end_at_once)  # runs before JAX's own function, which was registered earlier
+
+
+def _end_at_once() -> None:
+    if _failed.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)

@@ -11,14 +11,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _files
-from ..boosting import Boosted, Forest, Rows, boost, marginal_start, to_intervals
-from ..distributed import active_work
+from ..boosting import Boosted, Forest, Rows, Team, boost, marginal_start, to_intervals
+from ..distributed import active_mesh, active_work
+from ..distributed.exchange import process_place
+from ..distributed.mesh import agree, check_agreement
 from ..families import AbstractFamily
 from ..training import Progress, run_shared
 from ..training.parallel import Watch
 from . import boosting_parameters as parameters
 from .deciding import Candidate, train_best
-from .members import member_seed, others, work_name
+from .members import member_seed, others, work_identity, work_name
 from .preprocessing import Inputs, Table, fit_inputs
 from .targets import TargetUnits, fit_targets
 from .tree_file import forest_arrays, read_forest
@@ -104,12 +106,16 @@ def train_members(
 ) -> tuple[dict[str, Any], list[Boosted]]:
     """Return the settings that held-out rows of the first folds chose, and all members.
 
-    Members are trained side by side with one core each; one by itself has all cores.
+    Members are trained side by side with one core each; one by itself has all cores. On a mesh of
+    several processes all of them grow one member at a time, each from its part of the rows.
     """
-    cores = parameters.cores(job.settings)
+    cores, team = parameters.cores(job.settings), Team(active_mesh())
+    if team.mesh is not None:
+        check_agreement(team.mesh, work_identity(*_known(job)))
     rows = _binned(job, job.table, cores)
     watched = None if job.watched is None else _binned(job, job.watched, cores, rows.binned)
-    threads = parameters.threads(job.settings, len(job.held_out), len(job.table.y))
+    n_members = 1 if team.n_processes > 1 else len(job.held_out)
+    threads = parameters.threads(job.settings, n_members, len(job.table.y))
     lock, name = threading.Lock(), _job_name(job)
 
     def report(progress: Progress) -> None:
@@ -120,11 +126,11 @@ def train_members(
     def train(candidates: list[Candidate]) -> list[Boosted]:
         pieces = {
             f"{name}.{one.number}": partial(
-                _train_or_read, job.of(one.kind), one, rows, watched, threads, report
+                _train_or_read, job.of(one.kind), one, rows, watched, threads, team, report
             )
             for one in candidates
         }
-        return run_shared(pieces, cores)
+        return run_shared(pieces, 1 if team.n_processes > 1 else cores)
 
     return train_best(_kinds(job), len(job.held_out), train, _held_out_loss)
 
@@ -145,9 +151,14 @@ def _job_name(job: Job) -> str:
     """Return the name of the work, where processes share it."""
     if active_work() is None:
         return ""
+    return work_name("trees", *_known(job))
+
+
+def _known(job: Job) -> tuple[dict[str, Any], int, Any]:
+    """Return settings, seed and arrays that the members depend on."""
     arrays = (job.table, job.categorical, job.held_out, job.watched)
     settings = {**parameters.plain(job.settings), "categorical": list(job.categorical)}
-    return work_name("trees", settings, job.seed, arrays)
+    return settings, job.seed, arrays
 
 
 def _train_or_read(
@@ -156,17 +167,19 @@ def _train_or_read(
     rows: Rows,
     watched: Rows | None,
     threads: int,
+    team: Team,
     report: Callable[[Progress], None],
     file: Path | None,
     watch: Watch,
 ) -> Boosted:
     """Return a member, from its file if there is one; where processes share work it gets one."""
-    if file is None:
-        return _train(job, candidate, rows, watched, threads, report, watch)
-    if not file.exists():
-        member = _train(job, candidate, rows, watched, threads, report, watch)
+    # Processes of a team must do the same: the first one tells whether there is a file.
+    if file is not None and agree(team.mesh, file.exists()):
+        return _read(file, job)
+    member = _train(job, candidate, rows, watched, threads, team, report, watch)
+    if file is not None and process_place(team.mesh)[0] == 0:
         _write(file, member)
-    return _read(file, job)
+    return member
 
 
 def _write(file: Path, member: Boosted) -> None:
@@ -202,22 +215,25 @@ def _train(
     rows: Rows,
     watched: Rows | None,
     threads: int,
+    team: Team,
     report: Callable[[Progress], None],
     watch: Callable[[Progress], None],
 ) -> Boosted:
     """Train one member."""
     index, started = candidate.member, time.perf_counter()
     seed = member_seed(job.seed, index)
-    plan = parameters.plan(job.settings, job.table.y.shape[1], threads)
+    plan = parameters.plan(job.settings, job.table.y.shape[1], threads, team)
     held_out = job.held_out[index]
     kept = others(len(job.table.y), held_out)
-    train, y = rows.take(kept), job.units.targets.forward(job.table.y[kept])
-    stop_by = rows.take(held_out) if len(held_out) else watched
+    train, y = rows.take(team.own(kept)), job.units.targets.forward(job.table.y[kept])
+    stop_by = rows.take(team.own(held_out)) if len(held_out) else watched
     if stop_by is watched and watched is not None:
-        stop_by = watched.take(np.arange(watched.y.shape[1]))  # a copy: members start differently
-    start = marginal_start(plan.outputs, y, train.weights, np.random.default_rng(seed))
+        # A copy: members start differently.
+        stop_by = watched.take(team.own(np.arange(watched.y.shape[1])))
+    weights = rows.weights[kept]
+    start = marginal_start(plan.outputs, y, weights, np.random.default_rng(seed))
     if job.table.has_intervals:
-        start = to_intervals(plan.outputs, plan.curvature, start, train.y, train.weights)
+        start = to_intervals(plan.outputs, plan.curvature, start, rows.y[:, kept], weights)
 
     def after_round(number: int, train_nll: float, validation_nll: float, best: float) -> None:
         seconds = time.perf_counter() - started

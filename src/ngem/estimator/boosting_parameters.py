@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._machine import available_cores
-from ..boosting import CURVATURES, Curvature, Outputs, Plan, TreeSettings
+from ..boosting import CURVATURES, Curvature, Outputs, Plan, Team, TreeSettings
 from ..families import AbstractFamily, get_family
 from .rules import (
     POSITIVE,
@@ -132,8 +132,17 @@ def trees(settings: Mapping[str, Any]) -> TreeSettings:
     )
 
 
-def plan(settings: Mapping[str, Any], dim: int, threads: int) -> Plan:
-    """Return how to boost."""
+def plan(settings: Mapping[str, Any], dim: int, threads: int, team: Team) -> Plan:
+    """Return how to boost.
+
+    Raises:
+        ValueError: If several processes cannot boost like this.
+    """
+    if settings["curvature"] == "scaled" and team.n_processes > 1:
+        raise ValueError(
+            "curvature must not be 'scaled' with several processes, whose rows have other units, "
+            "got 'scaled'; try 'em', or one process."
+        )
     return Plan(
         outputs(settings, dim),
         Curvature(
@@ -146,4 +155,5 @@ def plan(settings: Mapping[str, Any], dim: int, threads: int) -> Plan:
         max_rounds=int(settings["max_rounds"]),
         patience=int(settings["patience"]) if settings["early_stopping"] else None,
         threads=threads,
+        team=team,
     )

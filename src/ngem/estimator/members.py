@@ -130,8 +130,13 @@ def _job_name(job: Job) -> str:
 
 def work_name(kind: str, settings: Mapping[str, Any], seed: int, arrays: Any) -> str:
     """Return a name that work with other settings or rows does not have."""
+    return f"{kind}-{work_identity(settings, seed, arrays)[:16]}"
+
+
+def work_identity(settings: Mapping[str, Any], seed: int, arrays: Any) -> str:
+    """Return a hash of all that work depends on."""
     known = f"{sorted(settings.items())} {seed} {arrays_identity(arrays)}"
-    return f"{kind}-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
+    return hashlib.sha256(known.encode()).hexdigest()
 
 
 def standardized(inputs: Inputs, targets: TargetUnits, table: Table) -> Table:

@@ -13,8 +13,9 @@ from jax.errors import JaxRuntimeError
 
 from .._errors import check_choice
 from ..distributed import Place, data_parallel, find_place, initialize, shared_work
+from ..distributed.exchange import LostError
 from ..distributed.launch import is_worker, launch, own_command
-from ..distributed.start import HEARTBEAT
+from ..distributed.start import HEARTBEAT, mark_failed
 from .opening import TableError
 
 #: What --processes says where a scheduler starts them.
@@ -29,7 +30,7 @@ class Team(NamedTuple):
     Attributes:
         place: Which of them this one is.
         split: "members", each trains some of them; or "rows", all train one at a time, and each
-            has a part of the rows of each batch.
+            has a part of the rows of each batch, or of the rows of trees.
         directory: Where they keep what has finished, and from where a fit goes on after a crash.
     """
 
@@ -51,17 +52,19 @@ class Team(NamedTuple):
             )
             try:
                 yield
-            except JaxRuntimeError as error:
-                if self.split != "rows" or "Gloo" not in str(error):
-                    raise
-                self._await_verdict()
+            except BaseException as error:
+                mark_failed()
+                is_lost = isinstance(error, JaxRuntimeError) and "Gloo" in str(error)
+                if self.split == "rows" and (is_lost or isinstance(error, LostError)):
+                    self._await_verdict(error)
+                raise
 
-    def _await_verdict(self) -> NoReturn:
+    def _await_verdict(self, error: BaseException) -> NoReturn:
         """Wait to be ended, with a message that names the process that is gone.
 
         Who has started the processes does that at once, and JAX after its heartbeat.
         """
-        text = f"Process {self.place.number} has lost the connection to another one."
+        text = f"Process {self.place.number} has lost the connection to another one: {error}"
         print(text, file=sys.stderr, flush=True)
         time.sleep(3 * HEARTBEAT)
         os._exit(1)  # an orderly end would wait for the process that is gone
@@ -135,9 +138,9 @@ def make_team(
         return None
     is_single = model == "network" and settings.get("n_members") == 1
     split = check_choice("--split", split or ("rows" if is_single else "members"), _SPLITS)
-    if split == "rows" and model != "network":
+    if split == "rows" and model == "stack":
         raise TableError(
-            f"--split rows must come with --model network, got --model {model}, which has no "
-            "gradients to share; leave --split out, or choose --model network."
+            "--split rows must come with --model network or trees, got --model stack; leave "
+            "--split out, and processes train its members and kinds."
         )
     return Team(find_place(), split, work_directory(out))
