@@ -22,7 +22,7 @@ _NEIGHBORS = 5
 _BINS = 16
 
 #: Between how many rows new ones lie, by whether the teacher has steps.
-_CORNERS = {True: 2, False: 5}
+_CORNERS = {True: 1, False: 5}
 
 #: What a network needs to follow the average of many; the rows that it learns from never run out.
 DEFAULTS: dict[str, Any] = {
@@ -55,7 +55,7 @@ def distill(
         X: Features like those it was fitted to; the more rows, the better.
         n_rows: Rows to learn from.
         n_draws: Targets that are drawn for each of them.
-        n_corners: Between how many rows of X each lies; 1 for rows of X alone. None is 2 if most of
+        n_corners: Between how many rows of X each lies; 1 for rows of X alone. None is 1 if most of
             the teacher is trees, or networks with bins, and else 5.
         random_state: Seed of rows, draws and of the network.
         settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`. It has bins of
@@ -68,7 +68,7 @@ def distill(
     """
     x, stepped = teacher._read_features(X), is_stepped(teacher)
     rng = read_state(random_state)
-    # Far from all rows a step may be anywhere.
+    # Between rows a step may be anywhere.
     corners = n_corners or _CORNERS[stepped]
     rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)), corners)
     draws = teacher.model_.sample(rows, n_draws, to_key(rng))
