@@ -146,6 +146,16 @@ def test_damping_bounds_the_step_of_a_component_without_weight():
         np.testing.assert_allclose(solved.mean[:, 0], [1.0, 1001**power], rtol=1e-5)
 
 
+def test_without_damping_steps_are_divided_by_the_weights():
+    """The paper's natural gradient is the default: (weight F)^-1, with F = 1 at scale one."""
+    weights, ones = np.array([0.9, 0.1]), jnp.ones((2, 1))
+    components = LocationScale(ones, ones)
+    _, solved = CompleteDataFisher(DiagonalGaussian()).solve(
+        jnp.log(jnp.asarray(weights)), components, (jnp.zeros(2), components), None
+    )
+    np.testing.assert_allclose(solved.mean[:, 0], 1 / weights, rtol=1e-12)
+
+
 def moments(mixture):
     """Expected sufficient statistics of the complete data: weight, weight mean, weight E[yy^T]."""
     weights = mixture.weights[:, None]

@@ -293,6 +293,16 @@ def test_the_schedule_ends_by_a_stall_or_by_the_clock(epoch, ends, goes_back):
     assert eqx.tree_equal(anneal(after).params, after.params)
 
 
+@pytest.mark.parametrize(("stalled", "ends"), [(4, False), (5, True)])
+def test_a_stall_is_a_quarter_of_the_patience(stalled, ends):
+    plan, net = Plan(patience=20, power=(0.5, 0.0, 0.5)), network()
+    fixed = training.loop.make_run(net, sine(), plan, sine(50), None, None, 100)
+    state = training.initial_state(net, fixed.plan, jax.random.key(0))
+    state = state._replace(best_epoch=jnp.asarray(9 - stalled), epoch=jnp.asarray(10))
+    after = eqx.filter_jit(lambda state: training.loop._anneal(fixed, state))(state)
+    assert bool(after.annealed) == ends
+
+
 def test_one_outlier_among_the_held_out_rows_says_little():
     held_out = sine(50, seed=1)
     rest = np.arange(50) != 7
