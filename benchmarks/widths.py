@@ -87,11 +87,12 @@ def main() -> None:
     """Run what is missing, then say what widths and members change."""
     arguments = read_arguments(__doc__, VARIANTS, TABLES)
     runs = run_missing(arguments, run)
+    names = dict.fromkeys(one["variant"] for one in runs)
     widths = {
         f"{name}: as learned": np.array(
             [one["as_learned"]["nll"] - one["nll"] for one in runs if one["variant"] == name]
         )
-        for name in VARIANTS
+        for name in names
     }
     print(summary("NLL of new rows, minus that with the width", widths, _LEVEL))
     print(summary("NLL of new rows, minus that of three", differences(runs, VARIANTS), _LEVEL))
