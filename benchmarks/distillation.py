@@ -30,8 +30,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "with bins": {"n_bins": 16},
     "without bins": {"n_bins": None},
     "300,000 rows": {"n_rows": 300_000},
-    "three corners": {"n_corners": 3},
+    "one corner": {"n_corners": 1},
+    "two corners": {"n_corners": 2},
     "five corners": {"n_corners": 5},
+    "10 draws": {"n_draws": 10, "batch_size": 512},
     "2 x 512": {"hidden_sizes": (512, 512)},
     "2 x 512, 300,000 rows": {"hidden_sizes": (512, 512), "n_rows": 300_000},
 }

@@ -10,8 +10,6 @@ process, and reports the peak resident memory of each process and its ratio.
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ngem import __version__
 from ngem import _files as files
+from ngem.bench.whole import use_of
 
 _FEATURES = 10
 _CHUNK = 1_000_000
@@ -53,24 +52,6 @@ def write_table(stem: Path, rows: int) -> dict[str, Path]:
     return {"csv": csv, "parquet": parquet}
 
 
-def peak_bytes(arguments: list[str]) -> tuple[int, float]:
-    """Run the command and return its peak resident memory and its CPU seconds."""
-    # The peak is over all children that have ended, so each measurement has its own process.
-    code = (
-        "import resource, subprocess, sys\n"
-        "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
-        "use = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
-        "print(use.ru_maxrss * 1024, use.ru_utime + use.ru_stime)\n"
-        "sys.exit(done.returncode)\n"
-    )
-    command = [sys.executable, "-c", "from ngem.cli import main; main()", *arguments]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
-    )
-    peak, seconds = done.stdout.split()
-    return int(peak), float(seconds)
-
-
 def measure(rows: int) -> list[dict]:
     """Return one record for each command and kind of file."""
     records = []
@@ -79,9 +60,7 @@ def measure(rows: int) -> list[dict]:
         small = write_table(here / "small", rows // 100)
         large = write_table(here / "large", rows)
         model = here / "model.ngem"
-        peak_bytes(
-            ["fit", str(small["csv"]), "--target", "y", "--epochs", "1", "--out", str(model)]
-        )
+        use_of(["fit", str(small["csv"]), "--target", "y", "--epochs", "1", "--out", str(model)])
         for kind in small:
             for name, line in _COMMANDS.items():
                 record: dict = {"command": name, "file": kind}
@@ -89,7 +68,7 @@ def measure(rows: int) -> list[dict]:
                     words = {"M": str(model), "D": str(tables[kind])}
                     parts = [words.get(word, word) for word in line.split()]
                     parts = [word.replace("O.", f"{here}/out.") for word in parts]
-                    peak, seconds = peak_bytes(parts)
+                    peak, seconds = use_of(parts)
                     record[size] = {
                         "file_bytes": tables[kind].stat().st_size,
                         "peak_bytes": peak,

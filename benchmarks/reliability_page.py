@@ -28,7 +28,13 @@ def campaign() -> str:
 def mutants() -> str:
     found = json.loads((DOCS / "results/mutations.json").read_text())
     names = ("killed", "timeout", "survived")
-    lines = ["| modules | killed | survived | of these, equivalent |", "|---|---|---|---|"]
+    lines = [
+        f"{found['tried']} mutations were tried. Of those that are not known to be equivalent, "
+        f"{found['killed_of_unequal']:.0%} were killed.",
+        "",
+        "| modules | killed | survived | of these, equivalent |",
+        "|---|---|---|---|",
+    ]
     for module, counts in found["counts"].items():
         killed, late, survived = (counts.get(name, 0) for name in names)
         same = [

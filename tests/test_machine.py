@@ -1,4 +1,4 @@
-"""Cores, and the cache of compiled programs."""
+"""Cores, forks, and the directory of files for one kind of processor."""
 
 import os
 import subprocess
@@ -29,43 +29,29 @@ def test_available_cores_are_those_of_this_process(monkeypatch):
     assert _machine.available_cores() == 1
 
 
-def test_programs_are_cached_in_the_users_cache_directory(tmp_path):
-    _machine.keep_compiled_programs()
-    (directory,) = (tmp_path / "ngem" / "compiled").iterdir()
-    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(directory)
-    assert int(os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"]) == 256 * 2**20
-    assert float(os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"]) == 0.1
-
-
-def test_a_directory_that_the_user_names_is_kept(tmp_path):
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = "elsewhere"
-    _machine.keep_compiled_programs()
-    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
-    assert not list(tmp_path.iterdir())
-
-
-def test_limits_that_the_user_sets_are_kept():
-    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = "7"
-    _machine.keep_compiled_programs()
-    assert os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] == "7"
+def test_files_go_to_the_users_cache_directory(tmp_path):
+    directory = _machine.cache_directory("programs")
+    assert directory is not None
+    assert directory.parent == tmp_path / "ngem" / "programs"
+    assert directory.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("obstacle", ["file", "read-only"])
-def test_a_cache_that_cannot_be_written_is_no_error(obstacle, tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_written_is_no_error(obstacle, tmp_path, monkeypatch):
     if obstacle == "file":
         (tmp_path / "ngem").write_text("in the way")
     else:
         monkeypatch.setattr(os, "access", lambda path, mode: False)
-    _machine.keep_compiled_programs()
-    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+    assert _machine.cache_directory("programs") is None
 
 
-def test_each_kind_of_processor_has_its_own_programs(tmp_path, monkeypatch):
+def test_each_kind_of_processor_has_its_own_directory(monkeypatch):
     for machine in ("x86_64", "aarch64", "aarch64"):
         monkeypatch.setattr(_machine.platform, "machine", lambda machine=machine: machine)
-        os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
-        _machine.keep_compiled_programs()
-    assert len(list((tmp_path / "ngem" / "compiled").iterdir())) == 2
+        _machine.cache_directory("programs")
+    directory = _machine.cache_directory("programs")
+    assert directory is not None
+    assert len(list(directory.parent.iterdir())) == 2
 
 
 FORKS = """

@@ -11,6 +11,8 @@ from scipy import integrate, special, stats
 
 import ngem
 from ngem import metrics
+from ngem.families import get_family
+from ngem.mixture import Mixture
 
 KEY = jax.random.key(5)
 N_ROWS = 60
@@ -286,3 +288,20 @@ def test_measures_of_one_column_refuse_several():
     )
     with pytest.raises(ValueError, match=r"one axis of rows, got batch shape \(2, 3\)"):
         metrics.nll(grid, np.zeros((6, 1)))
+
+
+def test_pit_of_counts_lies_between_both_ends_of_a_step():
+    """Between P(Y < y) and P(Y <= y) of scipy, uniformly, and by its seed."""
+    family = get_family("poisson")
+    mean = jnp.full((400, 1), 2.3)
+    components = jax.vmap(lambda one: family.from_moments(one, one))(mean)
+    components = jax.tree.map(lambda leaf: leaf[:, None], components)
+    mixture = Mixture(jnp.zeros((400, 1)), components, family)
+    y = stats.poisson(2.3).rvs(400, random_state=0)
+    found, again = (metrics.pit(mixture, y, seed) for seed in (0, 1))
+    low, high = stats.poisson(2.3).cdf(y - 1), stats.poisson(2.3).cdf(y)
+    assert np.all((found >= low) & (found <= high))
+    fraction = (found - low) / (high - low)
+    assert stats.kstest(fraction, "uniform").pvalue > 1e-3
+    assert not np.any(found == again)
+    np.testing.assert_array_equal(metrics.pit(mixture, y), found)

@@ -1,16 +1,10 @@
-"""What a process uses of the machine: cores, JAX's threads, and a cache of compiled programs."""
+"""What a process uses of the machine: cores, JAX's threads, and a directory of its own."""
 
 import hashlib
 import os
 import platform
 import sys
 from pathlib import Path
-
-#: Largest size of the cache in bytes; the least recently used programs are deleted first.
-_CACHE_BYTES = 2**28
-
-#: A program that compiles faster than this, in seconds, is not cached.
-_MIN_SECONDS = 0.1
 
 
 def available_cores() -> int:
@@ -53,22 +47,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def keep_compiled_programs() -> None:
-    """Make JAX cache compiled programs in the user's cache directory, for later processes.
-
-    Call this before JAX is imported. It does nothing if JAX_COMPILATION_CACHE_DIR is set or if the
-    directory is not writable; commands then compile their programs each time.
-    """
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    directory = cache_directory("compiled")
-    if directory is None:
-        return
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(directory)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_CACHE_BYTES))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_MIN_SECONDS))
 
 
 def cache_directory(kind: str) -> Path | None:

@@ -51,11 +51,33 @@ _OWN = "jax_compilation_cache_dir"
 _WATCHED = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")
 
 
+class Prepared:
+    """A first argument whose parts are found once, for many calls of programs.
+
+    Finding the parts of a network takes longer than to run it for one row.
+
+    Attributes:
+        form: What a program depends on: all but the values of arrays, and whether some are traced.
+        arrays: Its arrays; None for what is none.
+    """
+
+    def __init__(self, value: Any) -> None:
+        """Find the parts of a pytree."""
+        leaves, tree = jax.tree.flatten(value)
+        known = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
+        self.arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
+        shapes = tuple(None if leaf is None else jax.typeof(leaf) for leaf in self.arrays)
+        # What is compiled takes no tracers, so calls from another program have one of their own.
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in self.arrays)
+        self.form = (tree, known, shapes, is_traced)
+
+
 class _Call(NamedTuple):
     """Arguments, divided into arrays and the rest.
 
     Attributes:
-        form: What a program depends on: all but the values of arrays.
+        form: What a program depends on: the form of the first argument, that of all others, and
+            settings.
         arrays: Arrays of the first argument, and those of all others; None for what is none.
     """
 
@@ -64,21 +86,15 @@ class _Call(NamedTuple):
 
     @staticmethod
     def of(args: tuple) -> "_Call":
-        leaves, tree = jax.tree.flatten(args)
-        first = len(jax.tree.leaves(args[0]))
-        known = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
-        arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
-        shapes = tuple(None if leaf is None else jax.typeof(leaf) for leaf in arrays)
-        # What is compiled takes no tracers, so calls from another program have one of their own.
-        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in arrays)
+        first = args[0] if isinstance(args[0], Prepared) else Prepared(args[0])
+        rest = Prepared(args[1:])
         settings = tuple(getattr(jax.config, name) for name in _SETTINGS)
-        form = (tree, known, shapes, is_traced, settings)
-        return _Call(form, (arrays[:first], arrays[first:]))
+        return _Call((first.form, rest.form, settings), (first.arrays, rest.arrays))
 
     @property
     def is_traced(self) -> bool:
         """Whether it is part of another program."""
-        return self.form[3]
+        return any(form[3] for form in self.form[:2])
 
     @property
     def on_devices(self) -> list[jax.Array]:
@@ -96,6 +112,8 @@ class _Call(NamedTuple):
 
 class Kept:
     """A function whose compiled programs are kept; called as the function itself.
+
+    The first argument may be `Prepared`.
 
     Arguments are pytrees. Arrays in them are traced, and all else is part of the program and must
     be hashable. The result is a pytree of arrays.
@@ -139,14 +157,15 @@ class Kept:
         return self._jitted(call).lower(*call.arrays)
 
     def _jitted(self, call: _Call) -> Any:
-        tree, known = call.form[:2]
+        forms = call.form[:2]
+
+        def whole(arrays: list, form: tuple) -> Any:
+            tree, known, *_ = form
+            pairs = zip(arrays, known, strict=True)
+            return jax.tree.unflatten(tree, [v if array is None else array for array, v in pairs])
 
         def run(first: list, rest: list) -> Any:
-            leaves = [
-                value if array is None else array
-                for array, value in zip([*first, *rest], known, strict=True)
-            ]
-            return self._function(*jax.tree.unflatten(tree, leaves))
+            return self._function(whole(first, forms[0]), *whole(rest, forms[1]))
 
         run.__name__ = run.__qualname__ = self._function.__name__
         return jax.jit(run, donate_argnums=self._donated)
@@ -176,10 +195,8 @@ class Kept:
 
     def _note(self, call: _Call, directory: Path) -> Path | None:
         """Return the file that says which program a call leads to; None if no name would last."""
-        tree, known, shapes = call.form[:3]
-        name = lasting_name(
-            self._function, self._donated, tree, known, shapes, call.device.id, *_surroundings()
-        )
+        forms, device = call.form[:2], call.device.id
+        name = lasting_name(self._function, self._donated, forms, device, _surroundings())
         return None if name is None else directory / (name + _NOTE)
 
 

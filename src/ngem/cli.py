@@ -1,13 +1,11 @@
 """The `ngem` command: options and calls. Each subcommand imports what it needs when it runs."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from . import _machine
 from ._console import Output, readable_errors, run_interruptible
 
 app = typer.Typer(
@@ -735,6 +733,4 @@ def main() -> None:
     """Run the command."""
     # BLAS threads do not speed up small factorizations, and they compete for cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.argv[1:2] != ["bench"]:  # it also measures compilation, so it must not use the cache
-        _machine.keep_compiled_programs()
     run_interruptible(app)

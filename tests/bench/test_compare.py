@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from ngem.bench.results import load
+
 
 @pytest.fixture(scope="module", name="script")
 def _script(request):
@@ -60,3 +62,31 @@ def test_compare_is_seldom_alarmed_by_noise(script):
     )
     changes, _ = script.compare(old, new)
     assert sum(change.moved for change in changes) < 8
+
+
+def test_compare_finds_a_regression_of_every_committed_row(script, request):
+    """Each row a third worse, as an edit to the code might make it, one at a time."""
+    committed = load(request.config.rootpath / "docs/results/bench.json")
+    rows = {row["name"]: row["values"] for row in committed["rows"] if row["value"] is not None}
+    assert len(rows) > 80
+    for name, values in rows.items():
+        if np.median(values) == 0 or (name.startswith("growth") and abs(np.median(values)) < 0.1):
+            continue  # a slope of zero: nothing to be a third of
+        now = table(**{**rows, name: [value * 4 / 3 for value in values]})
+        changes, _ = script.compare(table(**rows), now)
+        moved = [change.name for change in changes if change.moved]
+        # Where the rounds of one run differ by a third themselves, it is not beyond noise.
+        is_noisy = len(values) < 6 and np.max(values) > 4 / 3 * np.min(values)
+        assert moved == [name] or is_noisy, (name, values)
+
+
+def test_compare_tells_few_rounds_apart(script):
+    few = [1.0, 1.02, 1.05, 0.99, 1.01]
+    cases = {
+        "worse": ([value * 1.2 for value in few], True),
+        "a little worse": ([value * 1.08 for value in few], False),
+        "overlapping": ([1.3, 1.4, 1.3, 1.5, 1.04], False),
+    }
+    for name, (values, expected) in cases.items():
+        (change,), _ = script.compare(table(**{name: few}), table(**{name: values}))
+        assert change.moved == expected, name

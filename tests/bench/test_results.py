@@ -26,6 +26,24 @@ def test_a_saved_table_loads_and_keeps_the_order_of_rows(tmp_path):
     assert saved["versions"]["ngem"]
 
 
+def test_versions_of_peers_that_are_not_installed_are_kept(tmp_path, monkeypatch):
+    """Their rows are kept too."""
+    path, facts = tmp_path / "bench.json", {"cores": 2}
+    results.save(path, [figure(ROWS[0].name, value=1.0)], facts)
+    saved = json.loads(path.read_text())
+    path.write_text(json.dumps({**saved, "versions": {**saved["versions"], "zuko": "0.0.1"}}))
+    installed = {name: one for name, one in results._versions().items() if name != "zuko"}
+    monkeypatch.setattr(results, "_versions", lambda: installed)
+    rows, versions = results.earlier_run(path, facts, smoke=False)
+    results.save(path, [figure(ROWS[1].name, value=2.0)], facts, earlier=rows, versions=versions)
+    after = results.load(path)
+    assert after["versions"] == {**installed, "zuko": "0.0.1"}
+    assert [row["name"] for row in after["rows"]] == [ROWS[0].name, ROWS[1].name]
+    monkeypatch.setattr(results, "_versions", lambda: {**installed, "zuko": "9.9"})
+    with pytest.raises(ValueError, match="got another zuko"):
+        results.earlier_run(path, facts, smoke=False)
+
+
 @pytest.mark.parametrize("content", ["[]", "{}", "not JSON"])
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "other.json").write_text(content)

@@ -349,3 +349,39 @@ def test_hostile_files_are_refused(tmp_path):
 def test_a_model_without_densities_is_refused():
     with pytest.raises(TypeError, match=r"must predict densities.*got FunctionTransformer"):
         ConformalRegressor(FunctionTransformer()).calibrate([[1.0]], [1.0])
+
+
+class Recorded:
+    """A model that records which mass it is asked for; every row has the same score."""
+
+    n_outputs_ = 1
+    log_prob = None
+
+    def __init__(self, score):
+        self.score, self.asked = score, []
+
+    def region_mass(self, X, y):
+        return np.full(len(X), self.score)
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+    def predict_interval(self, X, coverage):
+        self.asked.append(coverage)
+        return np.zeros((len(X), 1, 2))
+
+
+def test_regions_hold_the_targets_on_their_boundary():
+    """A little more mass than the score, so that rounding excludes no row; and hardly more."""
+    model, rows = Recorded(0.6), np.zeros((20, 1))
+    conformal = ConformalRegressor(model).calibrate(rows, rows[:, 0])
+    conformal.predict_interval(rows, 0.5)
+    assert 0.6 < model.asked[0] < 0.6 + 1e-5
+    assert conformal.contains(rows, rows[:, 0], 0.5).all()
+
+
+def test_the_default_coverage_is_nine_tenths():
+    rng = np.random.default_rng(0)
+    conformal = ConformalRegressor(Recorded(0.5))
+    conformal.scores_ = np.sort(rng.uniform(size=99))
+    assert conformal.mass() == conformal.scores_[89]

@@ -12,7 +12,7 @@ RNG = np.random.default_rng
 
 def test_rows_lie_between_a_row_and_a_near_one():
     x = np.column_stack([np.arange(100.0), 1000 * np.arange(100.0)])
-    rows = between_neighbors(x, 500, RNG(0))
+    rows = between_neighbors(x, 500, RNG(0), 2)
     np.testing.assert_allclose(rows[:, 1], 1000 * rows[:, 0], rtol=1e-12)  # on the same line
     assert rows.min() >= 0
     assert rows[:, 0].max() <= 99
@@ -21,17 +21,31 @@ def test_rows_lie_between_a_row_and_a_near_one():
     assert np.mean(np.abs(steps) > 0.1) > 0.5  # and between, not at the old ones
 
 
+def test_rows_of_one_corner_are_rows_and_those_of_many_lie_within_their_hull():
+    x = RNG(0).normal(size=(200, 2))
+    rows = between_neighbors(x, 100, RNG(1), 1)
+    assert np.abs(rows[:, None] - x).max(axis=2).min(axis=1).max() < 1e-12
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    rows = between_neighbors(corners + 0.0, 300, RNG(2), 4)
+    # Three values are few: they are not mixed.
+    assert np.isin(rows, [0.0, 1.0]).all()
+    many = np.repeat(corners, 10, axis=0) + 1e-3 * RNG(3).uniform(size=(30, 2))
+    rows = between_neighbors(many, 300, RNG(4), 5)
+    assert rows.min() >= many.min()
+    assert rows.sum(axis=1).max() <= many.sum(axis=1).max() + 1e-12
+
+
 def test_values_of_few_kinds_are_not_mixed_and_gaps_stay():
     x = np.column_stack([RNG(0).normal(size=300), RNG(1).integers(3, size=300)])
     x[::3, 0] = np.nan
-    rows = between_neighbors(x, 400, RNG(2))
+    rows = between_neighbors(x, 400, RNG(2), 2)
     assert set(rows[:, 1]) == {0, 1, 2}
     assert 0.1 < np.isnan(rows[:, 0]).mean() < 0.6
 
 
 def test_rows_beyond_what_can_be_searched_are_sampled(monkeypatch):
     monkeypatch.setattr("ngem.estimator.distill._MOST_ROWS", 10)
-    rows = between_neighbors(np.arange(1000.0)[:, None], 200, RNG(0))
+    rows = between_neighbors(np.arange(1000.0)[:, None], 200, RNG(0), 2)
     assert rows.shape == (200, 1)
 
 

@@ -15,6 +15,7 @@ from ngem.estimator.preprocessing import (
     fit_inputs,
     fit_scaling,
     no_scaling,
+    rounding_step,
     split_rows,
 )
 
@@ -185,3 +186,16 @@ def test_tables_with_text_categories_or_dates_are_refused(table, place):
 )
 def test_tables_of_numbers_are_accepted(table):
     check_numeric("X", table, "encode it")
+
+
+def test_the_largest_target_is_still_one():
+    check_units(np.array([[0.0], [1e300]]))
+    with pytest.raises(ValueError, match="1e"):
+        check_units(np.array([[0.0], [np.nextafter(1e300, np.inf)]]))
+
+
+def test_few_values_have_no_step_of_rounding():
+    """Two values are no scale of steps, however often they repeat."""
+    assert rounding_step(np.tile([0.0, 1.0], 50)) is None
+    assert rounding_step(np.tile([0.0, 1.0, 2.0], 50)) == 1.0
+    assert rounding_step(np.arange(30.0)) is None  # a value for each row

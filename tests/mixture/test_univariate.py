@@ -15,7 +15,7 @@ from jax.scipy.special import expit, logit, logsumexp, ndtr, ndtri
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from ngem.mixture import univariate
+from ngem.mixture import gaussian_mixture, turns, univariate
 from ngem.mixture.curve import Curve
 
 from ..cases import slow_but
@@ -581,3 +581,33 @@ def _turns_oracle(rows, i):
     x, density, sign = (a[score != 0] for a in (x, density, np.sign(score)))
     (cell,) = np.nonzero(np.diff(sign))
     return x[cell], x[cell + 1], np.maximum(density[cell], density[cell + 1])
+
+
+def test_the_row_with_most_turns_decides_how_much_room_there_is():
+    """Beside a density with a single mode, one with thirty."""
+    means = np.stack([np.zeros(30), 9.0 * np.arange(30)])
+
+    def log_prob(x):
+        return jax.nn.logsumexp(-0.5 * (x[:, None] - jnp.asarray(means.T)[None]) ** 2, axis=1)
+
+    grid = jnp.asarray(np.repeat(np.linspace(-5.0, 280.0, 2000)[:, None], 2, axis=1))
+    both = turns.survey(log_prob, grid)
+    calm = jax.tree.map(lambda leaf: leaf[..., :1], both)
+    room = lambda seen: int(turns.with_room_for_turns(seen, 30, jnp.asarray))  # noqa: E731
+    assert room(both) >= 59 > room(calm)
+
+
+def test_the_mass_of_a_region_moves_with_its_density():
+    """Of one Gaussian it is erf(|z| / sqrt 2), whose derivatives are known."""
+
+    def mass(mean, scale, y):
+        shape = (1, 1)
+        return gaussian_mixture(
+            jnp.zeros(1), jnp.reshape(mean, shape), jnp.reshape(scale, shape)
+        ).region_mass(y[None])
+
+    mean, scale, y = 0.3, 1.7, 1.5
+    grads = jax.grad(mass, argnums=(0, 1, 2))(*map(jnp.asarray, (mean, scale, y)))
+    z = (y - mean) / scale
+    density = 2 * stats.norm.pdf(z) / scale
+    np.testing.assert_allclose(grads, [-density, -density * z, density], rtol=1e-5)

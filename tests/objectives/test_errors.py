@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import ngem
 
@@ -159,3 +160,17 @@ def test_unknown_name_is_an_attribute_error():
 def test_targets_of_lower_precision_are_promoted():
     value = ngem.nll_loss(**{**GOOD, "y": jnp.zeros((4, 2), jnp.float32)})
     assert value.dtype == jnp.float64
+
+
+def test_ends_of_intervals_have_twice_the_columns():
+    """The loss of an interval is minus the log of its probability, from scipy."""
+    mean, scale = np.array([[0.0], [1.0], [-2.0]]), np.array([[1.0], [0.5], [2.0]])
+    mixture = ngem.gaussian_mixture(np.zeros((3, 1)), mean[:, None], scale[:, None])
+    ends = np.array([[-0.5, 0.5], [0.0, 3.0], [-3.0, 1.0]])
+    law = stats.norm(mean[:, 0], scale[:, 0])
+    expected = -np.log(law.cdf(ends[:, 1]) - law.cdf(ends[:, 0]))
+    np.testing.assert_allclose(
+        ngem.get_objective("nll").losses(mixture, jnp.asarray(ends)), expected, rtol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"y must have shape \(3, 1\), got \(3, 3\)"):
+        ngem.get_objective("nll").losses(mixture, jnp.zeros((3, 3)))

@@ -33,7 +33,7 @@ def _made(monkeypatch):
     """The files that were predicted; a prediction is a copy."""
     done = []
 
-    def copy(job, path, out, key):
+    def copy(job, path, out, seed, number):
         with opened(path) as table, writing(out) as append:
             frame = pl.read_parquet(table.path)
             if not len(frame):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ngem.torch._location_scale import read_family
+
 from .common import as_users_call, inputs, ours, torch
 
 LAWS = {
@@ -68,3 +70,9 @@ def test_families_that_do_not_exist_are_refused(family, message):
 def test_a_full_covariance_is_for_gaussians():
     with pytest.raises(ValueError, match=r"scale must have the shape of mean.*family='laplace'"):
         ours.ngem_loss(*inputs(full=True), family="laplace")
+
+
+@pytest.mark.parametrize("family", LAWS)
+def test_variance_at_scale_one_is_scipys(family):
+    found = read_family(family).variance
+    assert found == pytest.approx(LAWS[family](0.0, 1.0).var(), rel=1e-12)

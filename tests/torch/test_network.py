@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from ngem.torch._onnx import Predictions
 
 from .common import assert_same, ours, torch
 
@@ -137,3 +140,27 @@ def test_the_state_contains_the_units():
 def test_features_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"x must have shape \(rows, 3\), got \(3,\).*unsqueeze"):
         predictor()(torch.zeros(3))
+
+
+@pytest.mark.parametrize("members", [(), (2,)])
+def test_bins_are_those_of_numpy(members):
+    """Features as they are, then a ramp from 0 to 1 across each bin; for networks at once too."""
+    rng = np.random.default_rng(0)
+    start, width = rng.normal(size=(*members, 6)), rng.uniform(0.5, 2.0, (*members, 6))
+    x = rng.normal(size=(5, 2))
+    found = ours.Bins(start, 1 / width)(torch.tensor(x, dtype=torch.get_default_dtype()))
+    repeated = np.repeat(x, 3, axis=1)
+    ramps = np.clip((repeated - start[..., None, :]) / width[..., None, :], 0, 1)
+    expected = np.concatenate([np.broadcast_to(x, (*ramps.shape[:-1], 2)), ramps], axis=-1)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_exported_is_the_mean_and_the_distribution_function_of_each_target():
+    """From the weights, means and scales that it returns, by numpy and scipy."""
+    x = torch.randn(4, 3, dtype=torch.float64)
+    y = torch.tensor([[9.0, -50.0], [10.0, 0.0], [11.0, 40.0], [14.0, 200.0]], dtype=torch.float64)
+    mean, *parts, below = (part.detach().numpy() for part in Predictions(predictor(), [])(x, y))
+    weights, means, scales = parts
+    expected = stats.norm.cdf(y.numpy()[:, None], means, scales)
+    np.testing.assert_allclose(below, (weights[..., None] * expected).sum(1), atol=1e-6)
+    np.testing.assert_allclose(mean, (weights[..., None] * means).sum(1), rtol=1e-9)

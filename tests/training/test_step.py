@@ -9,8 +9,8 @@ import pytest
 from ngem import training
 from ngem.nn import apply, mixture_mlp
 from ngem.objectives import NGEM
-from ngem.training import Data, Plan, State, fit
-from ngem.training.step import stopping_loss, take_step
+from ngem.training import Data, FitError, Plan, State, fit
+from ngem.training.step import all_leaves, stopping_loss, take_step
 
 pytestmark = pytest.mark.trains
 
@@ -121,3 +121,20 @@ def test_streams_of_randomness_do_not_meet():
         for count in range(20)
     ]
     assert len(set(keys)) == 40
+
+
+def test_all_leaves_must_pass():
+    leaves_of = {"a": jnp.ones(2), "b": jnp.array([1.0, jnp.nan])}
+    assert not all_leaves(lambda leaf: jnp.all(jnp.isfinite(leaf)), leaves_of)
+    assert all_leaves(lambda leaf: jnp.all(jnp.isfinite(leaf)), {**leaves_of, "b": jnp.zeros(1)})
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_run_ends_with_the_last_step_that_may_be_skipped(most):
+    """One step an epoch, and none of them finite."""
+    rows = ROWS._replace(y=jnp.full_like(ROWS.y, 1e200))
+    plan = Plan(NGEM(), "adam", 24, max_skipped=most)
+    with pytest.raises(FitError) as failed:
+        fit(network(), rows, plan, key=jax.random.key(0), max_epochs=9)
+    assert failed.value.result.skipped == most
+    assert len(failed.value.result.history.train) == most

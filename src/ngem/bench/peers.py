@@ -1,4 +1,4 @@
-"""Peers with the same network and batch: PyTorch, Keras, skpro, zuko, sbi, NGBoost.
+"""Peers with the same network and batch: PyTorch, Keras, skpro, zuko, sbi; and boosted ones.
 
 Each library is imported by the function that needs it, so that only its own worker loads it.
 """
@@ -157,6 +157,7 @@ def fit_peer(*, peer: str, data: str, rows: int | None = None, epochs: int | Non
         "keras": _fit_keras,
         "skpro": _fit_skpro,
         "ngboost": _fit_ngboost,
+        "lightgbmlss": _fit_lightgbmlss,
     }[peer]
     # Every turn has another seed, as ours does: with so few rows one seed says little.
     seeds = itertools.count()
@@ -371,3 +372,33 @@ def _fit_ngboost(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, flo
     best = int(np.argmin(validation))
     # All trees take about the same time.
     return taken * (best + 1) / len(validation), float(validation[best])
+
+
+def _fit_lightgbmlss(task: SplitRows, epochs: int, *, seed: int) -> tuple[float, float]:
+    """Fit LightGBMLSS's Gaussian; without these two settings its likelihood diverges."""
+    lightgbm = importlib.import_module("lightgbm")
+    law = importlib.import_module("lightgbmlss.distributions.Gaussian").Gaussian
+    started = time.perf_counter()
+    model = importlib.import_module("lightgbmlss.model").LightGBMLSS(law(stabilization="L2"))
+    train = lightgbm.Dataset(task.x, task.y[:, 0])
+    held_out = lightgbm.Dataset(task.x_validation, task.y_validation[:, 0], reference=train)
+    seen: dict[str, dict[str, list[Any]]] = {}
+    model.train(
+        {"seed": seed, "num_threads": 1, "verbosity": -1, "max_delta_step": 1.0},
+        train,
+        num_boost_round=epochs,
+        valid_sets=[held_out],
+        valid_names=["held out"],
+        callbacks=[
+            lightgbm.early_stopping(PATIENCE, verbose=False),
+            lightgbm.record_evaluation(seen),
+        ],
+    )
+    taken = time.perf_counter() - started
+    validation = [float(value) for value in seen["held out"]["nll"]]
+    best = int(np.argmin(validation))
+    frame = importlib.import_module("pandas").DataFrame(task.x_validation)
+    law_of_each = model.predict(frame, pred_type="parameters")
+    z = (task.y_validation[:, 0] - law_of_each["loc"]) / law_of_each["scale"]
+    nll = np.mean(0.5 * z**2 + np.log(law_of_each["scale"])) + 0.5 * np.log(2 * np.pi)
+    return taken * (best + 1) / len(validation), float(nll)

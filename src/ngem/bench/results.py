@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ PACKAGES = (
     "skpro",
     "zuko",
     "ngboost",
+    "lightgbm",
+    "lightgbmlss",
 )
 
 COLUMNS = ("row", "target", "median", "quartiles", "met", "parts and notes")
@@ -55,13 +57,24 @@ def save(
     *,
     smoke: bool = False,
     earlier: Sequence[dict[str, Any]] = (),
+    versions: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the table with versions and facts of the machine, rows in the order of `ROWS`."""
+    """Write the table with versions and facts of the machine, rows in the order of `ROWS`.
+
+    Args:
+        path: Where to write.
+        figures: The rows that were measured now.
+        facts: Of the machine.
+        smoke: Whether shapes were tiny.
+        earlier: Rows of an earlier run to keep.
+        versions: Versions with which these were measured.
+    """
     rows = {row["name"]: row for row in [*earlier, *(figure.as_dict() for figure in figures)]}
     order = {row.name: place for place, row in enumerate(ROWS)}
     report = {
         "smoke": smoke,
-        "versions": _versions(),
+        # Peers of earlier rows need not be installed here.
+        "versions": {**(versions or {}), **_versions()},
         "machine": facts,
         "rows": sorted(rows.values(), key=lambda row: order.get(row["name"], len(order))),
     }
@@ -79,14 +92,16 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def earlier_rows(path: Path | None, facts: dict[str, Any], *, smoke: bool) -> list[dict[str, Any]]:
-    """Return the rows of a saved table, if they were measured under the same conditions."""
+def earlier_run(
+    path: Path | None, facts: dict[str, Any], *, smoke: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the rows and versions of a saved table, if it was made under the same conditions."""
     if path is None:
         raise ValueError(
             "--keep needs a saved table whose rows to keep, got no --out; name its file with --out."
         )
     if not path.exists():
-        return []
+        return [], {}
     table = load(path)
     differing = [
         name
@@ -99,7 +114,7 @@ def earlier_rows(path: Path | None, facts: dict[str, Any], *, smoke: bool) -> li
             f"expected {path} to hold a table of this machine and these versions, got another "
             f"{', '.join(differing) or 'kind of run'}; leave --keep out to measure all rows."
         )
-    return table["rows"]
+    return table["rows"], table["versions"]
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from .._console import progress_bar
 from .measure import Figure, measure
-from .results import as_rich, draw_growth, earlier_rows, load, machine, save
+from .results import as_rich, draw_growth, earlier_run, load, machine, save
 from .rows import choose
 from .workers import Local, Processes
 
@@ -25,7 +25,7 @@ def bench(
     """
     rows = choose(names, smoke=smoke)
     facts = machine()
-    earlier = earlier_rows(out, facts, smoke=smoke) if keep else []
+    earlier, versions = earlier_run(out, facts, smoke=smoke) if keep else ([], {})
     pool = Local() if smoke else Processes()
     figures: list[Figure] = []
     with progress_bar(console, "rows", disable=not console.is_terminal) as progress:
@@ -36,7 +36,7 @@ def bench(
                 figures.append(measure(row, pool, smoke=smoke))
                 progress.advance(task)
                 if out is not None:  # after each row, so that an interrupted run is not lost
-                    save(out, figures, facts, smoke=smoke, earlier=earlier)
+                    save(out, figures, facts, smoke=smoke, earlier=earlier, versions=versions)
         finally:
             pool.close()
     console.print(as_rich([figure.as_dict() for figure in figures]))

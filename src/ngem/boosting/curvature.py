@@ -10,7 +10,6 @@ Arrays have the rows as their last axis. This is LightGBM's own layout, and the 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._programs import kept
 from ..families import AbstractFamily
 from ..geometry import raw_fisher_diagonal
 from ..nn import MixtureNetwork
@@ -127,7 +127,7 @@ def _as_they_are(raw: Float[Array, "raw *rows"]) -> Float[Array, "raw *rows"]:
     return raw
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@kept()
 def newton(
     outputs: Outputs,
     curvature: Curvature,
@@ -213,7 +213,7 @@ def _second_derivative(outputs: Outputs, raw: Raw, y: Float[Array, "dim batch"])
     return jax.lax.map(one, jnp.arange(len(raw)))
 
 
-@partial(jax.jit, static_argnums=0)
+@kept()
 def row_nll(outputs: Outputs, raw: Raw, y: Float[Array, "dim batch"]) -> Float[Array, " batch"]:
     """Return the negative log-likelihood of each row."""
     return outputs.losses(raw, y)

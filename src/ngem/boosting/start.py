@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._programs import kept
 from ..mixture import Mixture
 from ..nn import cluster_mixture
 from .curvature import Curvature, Outputs, newton
@@ -39,7 +40,7 @@ def marginal_start(
     return np.asarray(outputs.head.to_raw(mixture), np.float64)
 
 
-@jax.jit
+@kept()
 def _climb(mixture: Mixture, y: Float[Array, "batch dim"]) -> Mixture:
     """Return the mixture after some steps of EM; for families that are not Gaussian, by moments."""
     least = (_LEAST_STD * jnp.std(y, axis=0)) ** 2 + jnp.finfo(y.dtype).eps

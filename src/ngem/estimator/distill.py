@@ -21,6 +21,9 @@ _NEIGHBORS = 5
 #: Bins of each feature, for teachers that have steps.
 _BINS = 16
 
+#: Between how many rows new ones lie, by whether the teacher has steps.
+_CORNERS = {True: 1, False: 5}
+
 #: What a network needs to follow the average of many; the rows that it learns from never run out.
 DEFAULTS: dict[str, Any] = {
     "n_components": 15,
@@ -37,7 +40,7 @@ def distill(
     *,
     n_rows: int = 100_000,
     n_draws: int = 1,
-    n_corners: int = 2,
+    n_corners: int | None = None,
     random_state: Any = None,
     **settings: Any,
 ) -> MDNRegressor:
@@ -52,7 +55,8 @@ def distill(
         X: Features like those it was fitted to; the more rows, the better.
         n_rows: Rows to learn from.
         n_draws: Targets that are drawn for each of them.
-        n_corners: Between how many rows of X each lies; 1 for rows of X alone.
+        n_corners: Between how many rows of X each lies; 1 for rows of X alone. None is 1 if most of
+            the teacher is trees, or networks with bins, and else 5.
         random_state: Seed of rows, draws and of the network.
         settings: Parameters of the `MDNRegressor` other than those of `DEFAULTS`. It has bins of
             each feature (`n_bins=16`) if most of the teacher is trees, or networks with bins.
@@ -62,16 +66,18 @@ def distill(
     >>> def small(stack: DensityStack, X):
     ...     return distill(stack, X, random_state=0)
     """
-    x = teacher._read_features(X)
+    x, stepped = teacher._read_features(X), is_stepped(teacher)
     rng = read_state(random_state)
-    rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)), n_corners)
+    # Between rows a step may be anywhere.
+    corners = n_corners or _CORNERS[stepped]
+    rows = between_neighbors(x, n_rows, np.random.default_rng(draw_seed(rng)), corners)
     draws = teacher.model_.sample(rows, n_draws, to_key(rng))
     draws = draws.reshape(-1, draws.shape[2])
     rows = np.repeat(rows, n_draws, axis=0)
     features = rows if teacher.table_ is None else Encoded(rows, teacher.table_)
     seed = draw_seed(rng)
     own: dict[str, Any] = {"missing": "impute"} if np.isnan(rows).any() else {}
-    if settings.get("network") is None and is_stepped(teacher):
+    if settings.get("network") is None and stepped:
         own["n_bins"] = _BINS
     student = MDNRegressor(**{**DEFAULTS, **own, "random_state": seed, **settings})
     return student.fit(features, draws[:, 0] if teacher.target_ndim_ == 1 else draws)
@@ -90,7 +96,7 @@ def between_neighbors(
     x: Float[np.ndarray, "batch column"],
     n_rows: int,
     rng: np.random.Generator,
-    n_corners: int = 2,
+    n_corners: int,
 ) -> Float[np.ndarray, "more column"]:
     """Return rows that are like those of x: each lies between one of them and its neighbors.
 

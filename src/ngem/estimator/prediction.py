@@ -7,8 +7,8 @@ units and single precision; results return to the user's units in double precisi
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._machine import claim_process
-from .._programs import kept
+from .._programs import Prepared, kept
 from .._types import Params
 from ..families import AbstractFamily
 from ..mixture import Mixture
@@ -341,6 +341,18 @@ class Model(Generic[Network, Inputs]):
         """Return the model of one member, or of some of them together."""
         return replace(self, network=self.network.subset(indices))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is cached, of which a pickle would hold the network a second time.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return Prepared(self.network)
+
+    @cached_property
+    def _num_raw(self) -> int:
+        return self.network.num_raw
+
     def _stream(
         self,
         program: Callable,
@@ -353,11 +365,11 @@ class Model(Generic[Network, Inputs]):
     ) -> Any:
         """Run a program over blocks of rows and join what it returns, in the user's units."""
         claim_process()
-        size = _block_size(len(x), max(numbers, 2 * self.network.num_raw), sizes or _SIZES)
+        size = _block_size(len(x), max(numbers, 2 * self._num_raw), sizes or _SIZES)
 
         def one(rows: slice) -> Any:
             block = (self.inputs.forward(x[rows]), *(array[rows] for array in per_row))
-            result = program(self.network, *(padded(array, size) for array in block), *shared)
+            result = program(self._prepared, *(padded(array, size) for array in block), *shared)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(block[0])], result)
             return jax.tree.map(lambda leaf: leaf.astype(np.float64), finish(part))
 
@@ -478,14 +490,15 @@ def _distance(
 
 
 def _quantiles(
-    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
+    network: AbstractPredictor | Prepared, x: Float[np.ndarray, "batch inputs"], levels: np.ndarray
 ) -> np.ndarray:
     # The network runs once; then so many levels at a time, so that one program serves any number of
     # them. Where rows are few a call costs more than a few levels that nobody asked for.
-    mixtures = _marginal_mixtures(network, jnp.asarray(x))
+    mixtures = _marginal_mixtures(network, x)
     at_once = _LEVELS if len(x) <= _SIZES[1] else 1
     missing = -len(levels) % at_once
-    parts = np.pad(levels, (0, missing), mode="edge").reshape(-1, at_once)
+    filled = np.concatenate([levels, np.repeat(levels[-1:], missing)])
+    parts = filled.astype(mixtures[0].logits.dtype).reshape(-1, at_once)
     found = [np.concatenate([own.quantile(part) for own in mixtures], axis=1) for part in parts]
     return np.moveaxis(np.concatenate(found, axis=-1)[..., : len(levels)], -1, 1)
 
@@ -501,9 +514,11 @@ def _marginal_mixtures(
 
 
 def _highest_density(
-    network: AbstractPredictor, x: Float[np.ndarray, "batch inputs"], coverage: Float[Array, ""]
+    network: AbstractPredictor | Prepared,
+    x: Float[np.ndarray, "batch inputs"],
+    coverage: Float[Array, ""],
 ) -> Float[np.ndarray, "batch dim pieces 2"]:
-    mixtures = _marginal_mixtures(network, jnp.asarray(x))
+    mixtures = _marginal_mixtures(network, x)
     found = [np.asarray(mixture.interval(coverage, "hdr")) for mixture in mixtures]
     most = max(part.shape[2] for part in found)
     full = [np.full((*part.shape[:2], most, 2), np.nan, part.dtype) for part in found]
@@ -513,11 +528,11 @@ def _highest_density(
 
 
 def _region_mass(
-    network: AbstractPredictor,
+    network: AbstractPredictor | Prepared,
     x: Float[np.ndarray, "batch inputs"],
     y: Float[np.ndarray, "batch dim"],
 ) -> Float[np.ndarray, "batch dim"]:
-    each = with_columns(_marginal_mixtures(network, jnp.asarray(x)), y)
+    each = with_columns(_marginal_mixtures(network, x), y)
     return np.concatenate([mixture.region_mass(own[..., None]) for mixture, own in each], axis=1)
 
 

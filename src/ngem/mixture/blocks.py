@@ -31,5 +31,8 @@ def over_blocks(work: Callable[[slice], Any], rows: int, size: int) -> Any:
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:
     """Return a block padded with rows of zeros, so that all blocks have one shape."""
-    missing = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-    return np.pad(array, missing) if len(array) < size else array
+    if len(array) >= size:
+        return array
+    whole = np.zeros((size, *array.shape[1:]), array.dtype)
+    whole[: len(array)] = array
+    return whole

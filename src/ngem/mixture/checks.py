@@ -16,7 +16,8 @@ def as_array(name: str, value: Any) -> jax.Array:
     try:
         # JAX takes text for the name of a dtype.
         if not any(isinstance(leaf, str | bytes) for leaf in jax.tree.leaves(value)):
-            return jnp.asarray(value)
+            # jnp.asarray compiles a program, for which a first prediction would wait.
+            return jax.device_put(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
         cause = None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         cause = error

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import jax
 import numpy as np
 
 from .. import _files
@@ -245,7 +244,7 @@ def predict(
         check_output(out)
         if not force:
             _check_replaces_predictions(out, schema.targets)
-    counts = predict_table(job, path, out, jax.random.key(seed))
+    counts = predict_table(job, path, out, seed)
     output.text(messages.predicted_text(counts.rows, counts.empty, counts.unseen, out))
     if counts.quoted:
         output.text(messages.quoted_text(counts.quoted))

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from .. import _files
 from .._console import Output
 from ..distributed import find_place, shared_work
@@ -197,7 +195,7 @@ def _predict_one(
     for rest in out.parent.glob(f".{glob.escape(out.name)}.*"):
         rest.unlink()  # of a process that was killed: this one alone has the claim
     try:
-        return predict_table(job, path, out, jax.random.fold_in(jax.random.key(seed), number))
+        return predict_table(job, path, out, seed, number)
     except NoRowsError:
         return Counts(0, 0, 0, 0)
 

@@ -55,15 +55,25 @@ class Counts(NamedTuple):
         return dict(zip(names, self, strict=True))
 
 
-def predict_table(job: Prediction, path: Path, out: Path | None, key: PRNGKeyArray) -> Counts:
-    """Write predictions for each row of a table; its file appears when all went well."""
+def predict_table(
+    job: Prediction, path: Path, out: Path | None, seed: int, number: int | None = None
+) -> Counts:
+    """Write predictions for each row of a table; its file appears when all went well.
+
+    Args:
+        job: What to predict.
+        path: The table.
+        out: Where predictions go.
+        seed: Seed of samples.
+        number: Of the table among many, which have samples of their own.
+    """
     schema, count, empty, unseen, quoted = job.schema, 0, 0, 0, 0
     with opened(path, job.how) as table, writing(out) as append:
         table = with_decimal(table, schema.decimal)
         kept = split_names(job.keep, column_types(table))
         for batch in batches(table, schema, with_targets=False, keep=kept):
             rows = batch.encoded(schema)
-            x, batch_key = rows.x[rows.complete], jax.random.fold_in(key, count)
+            x, batch_key = rows.x[rows.complete], _batch_key(job.wanted, seed, number, count)
             columns = prediction_columns(
                 job.estimator.model_, schema.targets, x, job.wanted, batch_key
             )
@@ -77,3 +87,12 @@ def predict_table(job: Prediction, path: Path, out: Path | None, key: PRNGKeyArr
         if count == 0:
             raise NoRowsError(f"{table} must hold rows below its header, got none.")
     return Counts(count, empty, unseen, quoted)
+
+
+def _batch_key(wanted: Wanted, seed: int, number: int | None, count: int) -> PRNGKeyArray | None:
+    """Return the key of a batch's samples; None without samples, since keys wait for a compiler."""
+    if not wanted.samples:
+        return None
+    key = jax.random.key(seed)
+    key = key if number is None else jax.random.fold_in(key, number)
+    return jax.random.fold_in(key, count)

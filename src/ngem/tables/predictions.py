@@ -52,7 +52,7 @@ def read_wanted(
 
 
 def prediction_columns(
-    model: Model, targets: Sequence[str], x: np.ndarray, wanted: Wanted, key: jax.Array
+    model: Model, targets: Sequence[str], x: np.ndarray, wanted: Wanted, key: jax.Array | None
 ) -> dict[str, np.ndarray]:
     """Return the columns for complete rows, target by target, and whether each row is outside.
 
@@ -72,6 +72,7 @@ def prediction_columns(
     if wanted.interval is not None:
         blocks.append(_interval(model, rows, wanted))
     if wanted.samples:
+        assert key is not None, "samples have a key"
         names = [f"sample{number + 1}" for number in range(wanted.samples)]
         blocks.append((names, model.sample(rows, wanted.samples, key)))
     columns = {

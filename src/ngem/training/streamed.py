@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._machine import claim_process
+from .._programs import kept
 from ..distributed.mesh import check_agreement, from_local, local, replicated
 from ..nn import MixtureNetwork
 from .checkpoints import arrays_identity
@@ -221,7 +221,7 @@ def _train_on(run: Run, feed: Feed, state: State, place: Place) -> tuple[State, 
 
 
 # The state is donated: its buffers are reused for the next one.
-@eqx.filter_jit(donate="all-except-first")
+@kept(donate_rest=True)
 def _run_window(
     fixed: tuple[Run, WindowBatches], state: State
 ) -> tuple[State, Float[Array, ""], Float[Array, ""]]:
@@ -249,7 +249,7 @@ def _end_epoch(run: Run, state: State, history: History, place: Place) -> tuple[
     )
 
 
-@eqx.filter_jit(donate="all-except-first")
+@kept(donate_rest=True)
 def _finish_epoch(fixed: tuple[Run, Any], state: State) -> tuple[State, Float[Array, ""]]:
     run, train = fixed
     return finish_epoch(run, state, train)
