@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...estimator.stack import DensityStack
 from ...estimator.schema import Column, Schema
+from ...estimator.stack import DensityStack
 from ...families import AbstractFamily
 from .. import scores as table_scores
 from ..encode import Rows, category_codes
