@@ -94,7 +94,7 @@ class SharedTrials(AbstractTrials):
 
 def _import_optuna() -> Any:
     try:
-        import optuna
+        import optuna  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise TableError("--study needs Optuna, got none; try pip install optuna.") from error
     return optuna
