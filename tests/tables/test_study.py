@@ -96,5 +96,7 @@ def test_the_line_where_optuna_is_absent(tmp_path, monkeypatch):
         return whole(name, *arguments, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(TableError, match="--study needs Optuna, got none; try pip install optuna"):
+    with pytest.raises(
+        TableError, match=r"--study needs Optuna, got none; try pip install \"ngem\[study\]\""
+    ):
         SharedTrials(tmp_path / "study.log", NAME, 0)

@@ -96,7 +96,9 @@ def _import_optuna() -> Any:
     try:
         import optuna  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise TableError("--study needs Optuna, got none; try pip install optuna.") from error
+        raise TableError(
+            '--study needs Optuna, got none; try pip install "ngem[study]".'
+        ) from error
     return optuna
 
 
