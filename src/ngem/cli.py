@@ -578,6 +578,13 @@ def tune(
     objective: Objective = None,
     epochs: Epochs = None,
     rounds: Rounds = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of trials that several processes share, on one machine or on several that "
+            "see it; a finished trial is never run again. Needs Optuna."
+        ),
+    ] = None,
     seed: Seed = 0,
     out: ModelOut = None,
     force: Force = False,
@@ -614,7 +621,8 @@ def tune(
             "rounds": rounds,
         }
         settings = source.kind.settings(options)
-        commands.tune(source, settings, budget, out, Output(quiet, as_json), force=force)
+        output = Output(quiet, as_json)
+        commands.tune(source, settings, budget, out, output, force=force, study=study)
 
 
 def _read_memory(text: str | None, *, stream: bool) -> int | None:

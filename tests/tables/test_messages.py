@@ -8,7 +8,8 @@ import pytest
 
 from ngem.families import propose_family
 from ngem.tables import messages
-from ngem.tables.tune import Budget, Trial
+from ngem.tables.trials import Trial
+from ngem.tables.tune import Budget
 
 FACTS = {
     "rows": 5000,

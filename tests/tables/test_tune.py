@@ -8,6 +8,7 @@ import pytest
 from ngem import MDNRegressor, MixtureBoostingRegressor
 from ngem.tables import spaces, tune
 from ngem.tables.spaces import SPACES
+from ngem.tables.study import OwnTrials
 from ngem.training import FitError, Progress
 
 
@@ -38,8 +39,16 @@ def diverge(settings, callbacks):
 
 
 def search(fit, budget, report=lambda *_: None, space=SPACES["network"]):
-    settings = {"space": space, "n_components": 7, "seed": 0, "report": report}
-    return tune.search(fit, tune.read_budget(budget), **settings)
+    record = OwnTrials(0)
+    best, _, trials, was_interrupted = tune.search(
+        fit,
+        tune.read_budget(budget),
+        space=space,
+        n_components=7,
+        record=record,
+        report=report,
+    )
+    return best, trials, was_interrupted
 
 
 def test_the_search_keeps_the_best_and_stops_the_hopeless():

@@ -198,8 +198,8 @@ class Hashed(NamedTuple):
         import pyarrow as pa
 
         table = pa.ipc.open_stream(data).read_all()
-        own = (table.column(place).to_numpy() for place in (-2, -1))
-        return cls(*own, table.select(table.column_names[:-2]))
+        first, second = (table.column(place).to_numpy() for place in (-2, -1))
+        return cls(first, second, table.select(table.column_names[:-2]))
 
 
 class Smallest:

@@ -15,6 +15,7 @@ from .._console import Output
 from .._errors import check_choice
 from ..estimator.encoding import Encoded
 from ..estimator.loading import MODEL_KINDS, load
+from ..estimator.members import work_identity
 from ..estimator.schema import Schema
 from ..training import FitError
 from . import messages, scores
@@ -38,6 +39,7 @@ from .read import batches, read
 from .source import Source
 from .spaces import SPACES
 from .streamed import open_stream, train_on
+from .study import OwnTrials, SharedTrials
 from .write import check_output
 
 #: Held-out rows that a model keeps to calibrate intervals.
@@ -117,11 +119,13 @@ def tune(
     output: Output,
     *,
     force: bool = False,
+    study: Path | None = None,
 ) -> None:
     """Choose settings by validation likelihood; write the best model.
 
     Trials are single members, which train fast. The best settings are then fitted once more, with
-    all members. Ctrl-C ends the search, and the best trial so far is written.
+    all members. Ctrl-C ends the search, and the best trial so far is written. A study is a file of
+    trials that several processes share.
     """
     check_choice("--model of ngem tune", source.model, SPACES)
     limit = tuning.read_budget(budget)
@@ -146,25 +150,32 @@ def tune(
         nll = -float(np.nanmean(estimator.oof_log_prob_))
         return estimator, nll - estimator.diagnostics_["nll_offset"]
 
+    record = OwnTrials(source.seed)
+    if study is not None:
+        known = {**settings, "model": source.model, "columns": repr(schema)}
+        arrays = (rows.x, rows.y, source.validation_fraction)
+        record = SharedTrials(study, work_identity(known, source.seed, arrays), source.seed)
     started = time.perf_counter()
-    best, trials, was_interrupted = tuning.search(
+    best, top, trials, was_interrupted = tuning.search(
         fit_trial,
         limit,
         space=SPACES[source.model],
         n_components=resolved["n_components"],
-        seed=source.seed,
+        record=record,
         report=lambda trial, top: output.text(
             messages.trial_text(trial, top, time.perf_counter() - started, limit)
         ),
     )
-    if new.n_members > 1 and not was_interrupted:
-        chosen = {name: getattr(best, name) for name in trials[0].settings}
+    if best is None or (new.n_members > 1 and not was_interrupted):
+        chosen = top.settings
         single, best = best, _new_estimator(source, {**settings, **chosen}, output)
         members = f"{new.n_members} {source.kind.member}s"
         output.text(f"Last fit: {messages.settings_text(chosen)}, {members}")
         try:
             _train_or_explain(best, source, schema, rows)
         except KeyboardInterrupt:
+            if single is None:
+                raise
             best, was_interrupted = single, True
     result = {
         **facts,

@@ -10,6 +10,8 @@ import numpy as np
 from ..training import FitError, Progress
 from .kinds import Estimator
 from .spaces import Space
+from .study import AbstractTrials
+from .trials import Trial
 
 #: Fraction of the steps that every trial may run, and complete trials needed to judge others.
 _GRACE, _ENOUGH = 0.25, 2
@@ -42,32 +44,6 @@ class Budget(NamedTuple):
         return trials >= self.trials if self.trials is not None else spent >= (self.seconds or 0)
 
 
-class Trial(NamedTuple):
-    """One choice of settings and its outcome.
-
-    Attributes:
-        number: Number of the trial, from 1.
-        settings: Parameters of the estimator.
-        nll: NLL of the validation rows in standardized units: that of the model, or of a stopped
-            trial the best of its steps.
-        ended: "complete", "hopeless", "out of time" or "diverged".
-        curve: Best validation NLL so far, after each epoch or round that ran.
-        max_steps: Largest possible number of them.
-    """
-
-    number: int
-    settings: dict[str, Any]
-    nll: float
-    ended: str
-    curve: np.ndarray
-    max_steps: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what is written as JSON."""
-        nll = self.nll if np.isfinite(self.nll) else None
-        return {"number": self.number, **self.settings, "nll": nll, "ended": self.ended}
-
-
 def read_budget(text: str) -> Budget:
     """Return the budget in a text such as "60s", "5m", "1h", "20" or "20 trials"."""
     time_given = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh])\s*", text)
@@ -88,49 +64,61 @@ def search(
     *,
     space: Space,
     n_components: int,
-    seed: int,
+    record: AbstractTrials,
     report: Callable[[Trial, Trial], Any],
-) -> tuple[Estimator, list[Trial], bool]:
-    """Return the best estimator, all trials, and whether Ctrl-C ended the search.
+) -> tuple[Estimator | None, Trial, list[Trial], bool]:
+    """Return the best estimator and its trial, all trials, and whether Ctrl-C ended the search.
 
     The first trial has the default settings and always runs to its end. So there is always a
     model, and it is no worse than the defaults on the validation rows. A later trial is stopped as
     hopeless if, after a quarter of its steps, its best NLL is above the median of the complete
-    trials at the same point.
+    trials at the same point. The estimator is None if another process has the best trial.
 
     Args:
         fit: Fits one member; see `Fit`.
         budget: When to stop.
         space: What to choose.
         n_components: Components by default, those of the first trial.
-        seed: Seed of the settings to try.
+        record: Trials of this process, or of all that share a study.
         report: Called after each trial with this trial and the best one so far.
     """
-    rng, started = np.random.default_rng(seed), time.perf_counter()
-    trials: list[Trial] = []
-    best: tuple[Estimator, Trial] | None = None
+    started = time.perf_counter()
+    own: tuple[Estimator, Trial] | None = None
+    trials = record.finished()
+    best = _best(trials)
     while best is None or not budget.is_spent(len(trials), time.perf_counter() - started):
-        settings = space.sample(rng if trials else None)
+        number, rng = record.begin()
+        settings = space.sample(rng if number > 1 else None)
         if settings.get("n_components", 0) is None:  # a fit would choose
             settings["n_components"] = n_components
         deadline = started + budget.seconds if budget.seconds and best else None
         watch = _Watch(trials, deadline, settings["learning_rate"] if space.by_rate else None)
         try:
-            estimator, trial = _run(fit, len(trials) + 1, settings, watch)
+            estimator, trial = _run(fit, number, settings, watch)
         except KeyboardInterrupt:
-            if best is None:
+            if own is None:
                 raise
-            return best[0], trials, True
-        trials.append(trial)
-        if estimator is not None and (best is None or trial.nll < best[1].nll):
-            best = estimator, trial
-        if best is None:
+            return *own, trials, True
+        record.end(trial)
+        trials = record.finished()
+        best = _best(trials)
+        if estimator is not None and (own is None or trial.nll < own[1].nll):
+            own = estimator, trial
+        if best is None and number == 1:
             raise ValueError(
                 "the first trial must succeed, got training that diverged with the default "
                 "settings; look for columns with a few huge values."
             )
-        report(trial, best[1])
-    return best[0], trials, False
+        if best is not None:
+            report(trial, best)
+    is_own = own is not None and own[1].number == best.number
+    return own[0] if own is not None and is_own else None, best, trials, False
+
+
+def _best(trials: Sequence[Trial]) -> Trial | None:
+    """Return the best of the trials that ran to their end, or None if there is none."""
+    complete = [trial for trial in trials if trial.ended == "complete"]
+    return min(complete, key=lambda trial: trial.nll, default=None)
 
 
 class _Stopped(Exception):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...estimator.schema import Column, Schema
+from ...estimator.stack import DensityStack
 from ...families import AbstractFamily
 from .. import scores as table_scores
 from ..encode import Rows, category_codes
@@ -66,8 +67,7 @@ def _kinds_text(model: Any) -> str:
 
 def _components(model: Estimator) -> dict[str, str]:
     """Return how many components a model has and uses."""
-    kind = kind_of(model)
-    if not kind.step:
+    if isinstance(model, DensityStack):
         gain = _gain(model.diagnostics_["gain_over_best_kind"])
         return {
             "At the fit: gain over the best kind alone": gain,
@@ -76,7 +76,7 @@ def _components(model: Estimator) -> dict[str, str]:
         }
     effective = model.diagnostics_["effective_components"]
     in_use = "unknown" if effective is None else f"{effective:.1f} of {model.n_components_}"
-    return {f"At the fit: effective components of a {kind.member}": in_use}
+    return {f"At the fit: effective components of a {kind_of(model).member}": in_use}
 
 
 def _outside(model: Estimator, rows: Rows) -> str:
