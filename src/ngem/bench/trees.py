@@ -14,6 +14,7 @@ from ..boosting import (
     Outputs,
     Plan,
     Rows,
+    Team,
     TreeSettings,
     boost,
     import_lightgbm,
@@ -40,7 +41,7 @@ def _quick_plan(components: int, rounds: int) -> Plan:
     quick = MixtureBoostingRegressor(
         components, learning_rate=0.3, weight_rate=1.0, max_rounds=rounds
     )
-    return parameters.plan(quick.get_params(deep=False), 1, threads=1)
+    return parameters.plan(quick.get_params(deep=False), 1, 1, Team())
 
 
 def reach(*, data: str, rows: int | None = None, epochs: int | None = None) -> Turn:
