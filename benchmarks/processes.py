@@ -110,7 +110,7 @@ def measure_shape(
     @jax.jit
     def sums(start: Any) -> Any:
         def add(value: Any, _: Any) -> tuple[Any, None]:
-            return added_up(mesh, lambda part, given: 0.5 * given, value), None
+            return added_up(mesh, lambda device, given, part: 0.5 * given, value), None
 
         return jax.lax.scan(add, start, length=steps)[0]
 

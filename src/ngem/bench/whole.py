@@ -1,9 +1,11 @@
 """Whole jobs: fits of members and stacks, regions of many rows, commands and their memory."""
 
 import importlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +57,8 @@ class _Files:
     """A model of the command and tables for it, which go with this object."""
 
     def __init__(self, features: int):
-        self._directory = tempfile.TemporaryDirectory()
+        self._directory = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, self._directory)
         self.features = features
         self.model = str(self.place("model.ngem"))
         learned, few = str(self.write("learned", _LEARNED)), ["--epochs", "2", "--quiet"]
@@ -63,7 +66,7 @@ class _Files:
 
     def place(self, name: str) -> Path:
         """Return the path of a file."""
-        return Path(self._directory.name) / name
+        return self._directory / name
 
     def write(self, name: str, rows: int) -> Path:
         """Return a Parquet file of so many rows, written a part at a time."""
