@@ -315,8 +315,8 @@ def _tree_rows() -> list[Row]:
     reach = [
         Row(
             f"trees/reach/{data}/{peer}",
-            f"time to {words} (500 rounds): theirs / one boosted mixture, K = 5, large steps, one thread, after "
-            "compilation",
+            f"time to {words} (500 rounds): theirs / one boosted mixture, K = 5, large steps, one "
+            "thread, after compilation",
             _at_least(bound),
             (
                 Side(
