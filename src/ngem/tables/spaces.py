@@ -56,7 +56,8 @@ def sample_trees(rng: np.random.Generator | None) -> dict[str, Any]:
     if rng is None:
         names = ("n_components", "num_leaves", "min_rows_in_leaf", "learning_rate")
         defaults = {name: getattr(default, name) for name in names}
-        return {**defaults, "weight_rate": WEIGHT_RATES[0]}
+        resolved = KINDS["trees"].resolve(default.get_params(deep=False), 1, 1)
+        return {**defaults, "weight_rate": resolved["weight_rate"]}
     return {
         "n_components": int(rng.choice(COMPONENTS)),
         "num_leaves": int(rng.choice(LEAVES)),
